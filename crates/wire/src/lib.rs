@@ -1,0 +1,5 @@
+//! Packet formats: no I/O, no state.
+
+mod numbers;
+
+pub use numbers::{Psn, Qpn, Rkey};
