@@ -10,7 +10,10 @@ mod completion;
 mod time;
 mod transmit;
 
+pub mod execution;
 pub mod memory;
+pub mod planted;
+pub mod work;
 
 pub use address::{Address, AddressVector};
 pub use completion::{
