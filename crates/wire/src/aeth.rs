@@ -45,7 +45,7 @@ pub enum Syndrome {
     Reserved(u8),
 }
 
-/// Why a request is refused (IBA table 46 of 9.7.5.2.8).
+/// Why a request is refused (IBA 9.7.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCode {
     /// A PSN was skipped; the requester should send again from the AETH's PSN.

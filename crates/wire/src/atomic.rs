@@ -36,7 +36,7 @@ pub struct AtomicEth {
     pub compare: u64,
 }
 
-/// The atomic acknowledgement's header (IBA 9.5.3).
+/// The atomic acknowledgement's header (IBA 9.3.5).
 ///
 /// ```text
 /// +---------------------------------------------------------------+
