@@ -1,0 +1,128 @@
+//! A socket to the kernel's routing netlink, for dumps of links, addresses and routes.
+
+use super::attributes::Attributes;
+use super::{half, word};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dump {
+    Links,
+    Addresses,
+    Routes,
+}
+
+impl Dump {
+    /// The request's message type, the reply's, and the length of the fixed part of both.
+    fn parameters(self) -> (u16, u16, usize) {
+        match self {
+            Self::Links => (libc::RTM_GETLINK, libc::RTM_NEWLINK, 16),
+            Self::Addresses => (libc::RTM_GETADDR, libc::RTM_NEWADDR, 8),
+            Self::Routes => (libc::RTM_GETROUTE, libc::RTM_NEWROUTE, 12),
+        }
+    }
+}
+
+/// An open rtnetlink socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    descriptor: OwnedFd,
+    buffer: Vec<u8>,
+    sequence: u32,
+}
+
+/// The kernel sends a dump in pieces of at most this many bytes.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// The message header: length, type (2 bytes), flags (2 bytes), sequence number, port.
+const HEADER_BYTES: usize = 16;
+/// How often a dump is begun again that changed while it was read.
+const ATTEMPTS: usize = 8;
+
+impl Socket {
+    pub(super) fn open() -> io::Result<Self> {
+        let descriptor = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            // NETLINK_ROUTE is protocol 0.
+            None,
+        )?;
+        Ok(Self { descriptor, buffer: vec![0; BUFFER_BYTES], sequence: 0 })
+    }
+
+    /// Calls `each` with the fixed part and the attributes of each entry.
+    pub(super) fn dump(
+        &mut self,
+        what: Dump,
+        mut each: impl FnMut(&[u8], Attributes<'_>),
+    ) -> io::Result<()> {
+        for _ in 0..ATTEMPTS {
+            let mut entries = Vec::new();
+            if self.attempt(what, &mut entries)? {
+                let (_, _, fixed) = what.parameters();
+                for entry in &entries {
+                    let attributes = entry.get(fixed.next_multiple_of(4)..).unwrap_or_default();
+                    each(entry, Attributes(attributes));
+                }
+                return Ok(());
+            }
+        }
+        Err(io::Error::other("the kernel's list changed every time it was read"))
+    }
+
+    /// Whether the dump was consistent; else it has to be done again.
+    fn attempt(&mut self, what: Dump, entries: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        let (request, reply, fixed) = what.parameters();
+        self.sequence += 1;
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+        let length = HEADER_BYTES + fixed;
+        let mut message = Vec::with_capacity(length);
+        message.extend_from_slice(&(length as u32).to_ne_bytes());
+        message.extend_from_slice(&request.to_ne_bytes());
+        message.extend_from_slice(&flags.to_ne_bytes());
+        message.extend_from_slice(&self.sequence.to_ne_bytes());
+        message.resize(length, 0);
+        retry(|| rustix::net::send(&self.descriptor, &message, SendFlags::empty()))?;
+
+        let mut is_consistent = true;
+        loop {
+            let (length, _) = retry(|| {
+                rustix::net::recv(&self.descriptor, self.buffer.as_mut_slice(), RecvFlags::empty())
+            })?;
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let mut rest = &self.buffer[..length];
+            while let Some(length) = word(rest, 0) {
+                let length = length as usize;
+                let Some(body) = rest.get(HEADER_BYTES..length) else { break };
+                let kind = half(rest, 4).unwrap_or_default();
+                let flags = i32::from(half(rest, 6).unwrap_or_default());
+                if word(rest, 8) == Some(self.sequence) {
+                    is_consistent &= flags & libc::NLM_F_DUMP_INTR == 0;
+                    match i32::from(kind) {
+                        libc::NLMSG_DONE => return Ok(is_consistent),
+                        libc::NLMSG_ERROR => {
+                            let error = word(body, 0).unwrap_or_default() as i32;
+                            return Err(io::Error::from_raw_os_error(-error));
+                        }
+                        _ if kind == reply => entries.push(body.to_vec()),
+                        _ => {}
+                    }
+                }
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
