@@ -7,10 +7,12 @@
 
 mod address;
 mod completion;
+mod counters;
 mod time;
 mod transmit;
 
 pub mod execution;
+pub mod iba;
 pub mod memory;
 pub mod planted;
 pub mod work;
@@ -19,6 +21,7 @@ pub use address::{Address, AddressVector};
 pub use completion::{
     Added, Armed, Completion, CompletionKind, CompletionQueue, Extra, Overrun, Status,
 };
+pub use counters::Counters;
 pub use memory::{Fault, Memory};
 pub use time::Time;
 pub use transmit::PacketSink;

@@ -9,4 +9,4 @@ pub use request::{
     Operation, Payload, PostError, ReceiveRequest, RemoteAddress, ScatterGather, SendFlags,
     SendRequest,
 };
-pub use send_ring::{SendRing, SendWork};
+pub use send_ring::{MESSAGE_BYTES_MAX, SendRing, SendWork};

@@ -1,0 +1,454 @@
+//! The queue pair: a value that is given packets, work requests and the time, and gives back
+//! packets, completions, events and its next deadline.
+//!
+//! A driver calls [`take_posted`](QueuePair::take_posted) and
+//! [`poll_transmit`](QueuePair::poll_transmit) after posting;
+//! [`handle_packet`](QueuePair::handle_packet) for each packet and `poll_transmit` after the last
+//! of a batch; [`handle_timer`](QueuePair::handle_timer) when
+//! [`deadline`](QueuePair::deadline) has passed; and after each of these drains
+//! [`next_completion`](QueuePair::next_completion) and [`next_event`](QueuePair::next_event).
+
+use super::attributes::{AttributeMask, Attributes, ModifyError, Mtu};
+use super::environment::Environment;
+use super::event::{Event, Reason, Side};
+use super::path::PathWindow;
+use super::read_budget::ReadBudget;
+use super::requester::Requester;
+use super::responder::Responder;
+use super::state::{Service, State, transition};
+use super::timers::Timers;
+use crate::address::{Address, AddressVector};
+use crate::completion::{Completion, CompletionKind, Status};
+use crate::counters::Counters;
+use crate::memory::{Access, Memory};
+use crate::time::Time;
+use crate::transmit::PacketSink;
+use crate::work::{Operation, ReceiveWork, SendRing};
+use converb_wire::{Bth, Opcode, OpcodeKind, Packet, Psn, Qpn, Transport};
+use std::collections::VecDeque;
+
+/// What a queue pair is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePairSpec {
+    /// Its number.
+    pub qpn: Qpn,
+    /// The service it gives.
+    pub service: Service,
+    /// Whether every send work request asks for a completion (`sq_sig_all`).
+    pub signal_all: bool,
+    /// Send work requests that fit.
+    pub send_capacity: usize,
+    /// Scatter-gather entries of each.
+    pub send_entries_max: usize,
+    /// Inline bytes of each.
+    pub inline_max: usize,
+}
+
+/// What the packets of a queue pair have in common.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) qpn: Qpn,
+    pub(super) destination: Qpn,
+    pub(super) path: AddressVector,
+    pub(super) mtu: u32,
+    pub(super) access: Access,
+    pub(super) max_reads: u8,
+    pub(super) max_destination_reads: u8,
+    pub(super) min_rnr_timer: u8,
+    pub(super) signal_all: bool,
+}
+
+impl Identity {
+    pub(super) fn bth(&self, opcode: Opcode, psn: Psn) -> Bth {
+        Bth::new(opcode, self.destination, psn)
+    }
+}
+
+/// What a queue pair gives back besides packets.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    completions: VecDeque<(Side, Completion)>,
+    pub(super) events: VecDeque<Event>,
+    /// Send work requests that left the queue, for the poster's count.
+    pub(super) retired: u32,
+    /// One half of the queue pair failed: it goes to the error state.
+    pub(super) failed: bool,
+    ready_to_send: bool,
+}
+
+impl Outbox {
+    pub(super) fn complete(&mut self, side: Side, completion: Completion) {
+        self.completions.push_back((side, completion));
+    }
+
+    pub(super) fn event_before_ready_to_send(&mut self, event: Event) {
+        if !self.ready_to_send {
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// How a round of transmitting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// There is nothing more to send now.
+    Idle,
+    /// The sink is full: send it and call again.
+    SinkFull,
+    /// The window of the path is full: call again when something on the path is acknowledged.
+    WindowFull,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    service: Service,
+    attributes: Attributes,
+    drain_notify: bool,
+    identity: Identity,
+    requester: Requester,
+    responder: Responder,
+    outbox: Outbox,
+}
+
+const NO_PATH: AddressVector = AddressVector {
+    local: Address::Lid(0),
+    remote: Address::Lid(0),
+    traffic_class: 0,
+    hop_limit: 0,
+    flow_label: 0,
+    service_level: 0,
+};
+
+impl QueuePair {
+    /// A queue pair in the reset state.
+    pub fn new(spec: &QueuePairSpec) -> Self {
+        let queue = SendRing::new(spec.send_capacity, spec.send_entries_max, spec.inline_max);
+        Self {
+            service: spec.service,
+            attributes: Attributes::default(),
+            drain_notify: false,
+            identity: Identity {
+                qpn: spec.qpn,
+                destination: Qpn::default(),
+                path: NO_PATH,
+                mtu: Mtu::default().bytes(),
+                access: Access::default(),
+                max_reads: 0,
+                max_destination_reads: 0,
+                min_rnr_timer: 0,
+                signal_all: spec.signal_all,
+            },
+            requester: Requester::new(queue),
+            responder: Responder::default(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.identity.qpn
+    }
+
+    /// Its state.
+    pub fn state(&self) -> State {
+        self.attributes.state
+    }
+
+    /// All attributes, as `ibv_query_qp` tells them.
+    pub fn attributes(&self) -> Attributes {
+        let state = self.attributes.state;
+        let draining = state == State::SendQueueDrain && self.requester.has_started_work();
+        Attributes { current_state: state, draining, ..self.attributes }
+    }
+
+    /// Changes state and attributes (`ibv_modify_qp`, IBA 11.2.5.3). Nothing changes on an error.
+    ///
+    /// # Errors
+    /// Which rule the arguments break.
+    pub fn modify<M: Memory>(
+        &mut self,
+        new: &Attributes,
+        mask: AttributeMask,
+        env: &mut Environment<'_, M>,
+    ) -> Result<(), ModifyError> {
+        let from = self.attributes.state;
+        if mask.contains(AttributeMask::CURRENT_STATE) && new.current_state != from {
+            return Err(ModifyError::OtherState(from));
+        }
+        let to = if mask.contains(AttributeMask::STATE) { new.state } else { from };
+        let change = transition(self.service, from, to)
+            .ok_or(ModifyError::NoSuchTransition { from, to })?;
+        let missing = change.required.without(mask);
+        if missing != AttributeMask::NONE {
+            return Err(ModifyError::Missing(missing));
+        }
+        let known = change.required.with(change.optional).with(AttributeMask::STATE);
+        let unexpected = mask.without(known);
+        if unexpected != AttributeMask::NONE && !matches!(to, State::Reset | State::Error) {
+            return Err(ModifyError::Unexpected(unexpected));
+        }
+        Self::check_values(new, mask)?;
+        self.attributes.set(new, mask);
+        self.attributes.state = to;
+        self.enter(from, to, new, mask, env);
+        Ok(())
+    }
+
+    fn check_values(new: &Attributes, mask: AttributeMask) -> Result<(), ModifyError> {
+        use AttributeMask as A;
+        let limits = [
+            (A::PORT, new.port == 1),
+            (A::PARTITION_KEY_INDEX, new.partition_key_index == 0),
+            (A::PATH, new.path.is_some()),
+            (A::TIMEOUT, new.timeout < 32),
+            (A::RETRY_COUNT, new.retry_count < 8),
+            (A::RNR_RETRY, new.rnr_retry < 8),
+            (A::MIN_RNR_TIMER, new.min_rnr_timer < 32),
+        ];
+        match limits.into_iter().find(|(bit, right)| mask.contains(*bit) && !right) {
+            Some((bit, _)) => Err(ModifyError::BadValue(bit)),
+            None => Ok(()),
+        }
+    }
+
+    fn enter<M: Memory>(
+        &mut self,
+        from: State,
+        to: State,
+        new: &Attributes,
+        mask: AttributeMask,
+        env: &mut Environment<'_, M>,
+    ) {
+        let attributes = &self.attributes;
+        self.identity.destination = attributes.destination;
+        self.identity.path = attributes.path.unwrap_or(NO_PATH);
+        self.identity.mtu = attributes.path_mtu.bytes();
+        self.identity.access = attributes.access;
+        self.identity.max_reads = attributes.max_reads;
+        self.identity.max_destination_reads = attributes.max_destination_reads;
+        self.identity.min_rnr_timer = attributes.min_rnr_timer;
+        self.outbox.ready_to_send = matches!(to, State::ReadyToSend | State::SendQueueDrain);
+        match (from, to) {
+            (_, State::Reset) => self.reset(env.path, env.reads),
+            (State::Error, State::Error) => {}
+            (_, State::Error) => {
+                self.outbox.failed = true;
+                self.fail_if_asked(env);
+            }
+            (State::Init, State::ReadyToReceive) => self.responder.start(attributes.receive_psn),
+            (State::ReadyToReceive, State::ReadyToSend) => {
+                let (timeout, retry) = (attributes.timeout, attributes.retry_count);
+                let timers = Timers::new(timeout, retry, attributes.rnr_retry);
+                self.requester.start(attributes.send_psn, timers);
+            }
+            (State::ReadyToSend, State::SendQueueDrain) => {
+                self.drain_notify = mask.contains(AttributeMask::DRAIN_NOTIFY) && new.draining;
+                self.report_drained();
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets all that is under way, without completions (reset and destroy).
+    pub fn reset(&mut self, path: &PathWindow, reads: &ReadBudget) {
+        self.requester.forget(path, reads);
+        self.responder.forget();
+        self.outbox = Outbox::default();
+        self.attributes = Attributes::default();
+    }
+
+    /// Takes posted send work requests, oldest first, as far as there is room; in an error state
+    /// they are flushed at once. Returns how many were taken.
+    pub fn take_posted<M: Memory>(
+        &mut self,
+        posted: &mut SendRing,
+        env: &Environment<'_, M>,
+    ) -> usize {
+        let count = self.requester.take(posted);
+        if self.state() == State::Error && count != 0 {
+            self.requester.flush(&self.identity, env.path, env.reads, &mut self.outbox);
+        }
+        count
+    }
+
+    /// Flushes the receives that wait, in the error state.
+    pub fn flush_receives<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        let mut work = ReceiveWork::default();
+        while env.receives.take(&mut work) {
+            self.flush_receive(work.wr_id);
+        }
+    }
+
+    fn flush_receive(&mut self, wr_id: u64) {
+        self.outbox.complete(
+            Side::Receive,
+            Completion {
+                wr_id,
+                status: Status::WorkRequestFlushed,
+                kind: CompletionKind::Receive,
+                vendor_error: Reason::Flushed as u32,
+                qpn: self.identity.qpn,
+                ..Completion::default()
+            },
+        );
+    }
+
+    /// A packet for this queue pair, from `source`, whose bytes from the BTH to the pad are
+    /// `bytes`.
+    pub fn handle_packet<M: Memory>(
+        &mut self,
+        packet: &Packet<'_>,
+        bytes: &[u8],
+        source: Address,
+        env: &mut Environment<'_, M>,
+    ) {
+        let counters = env.counters;
+        if !self.state().receives_packets() {
+            return Counters::count(&counters.dropped_wrong_state);
+        }
+        if packet.info().transport == Transport::Cnp {
+            return Counters::count(&counters.congestion_notifications);
+        }
+        if packet.info().transport != Transport::Rc
+            || self.service != Service::ReliableConnection
+        {
+            return Counters::count(&counters.dropped_wrong_service);
+        }
+        if packet.bth().partition_key & 0x7fff != Bth::DEFAULT_PARTITION_KEY & 0x7fff {
+            return Counters::count(&counters.dropped_wrong_partition);
+        }
+        if source != self.identity.path.remote {
+            return Counters::count(&counters.dropped_wrong_source);
+        }
+        let identity = &self.identity;
+        match packet.info().operation {
+            OpcodeKind::Acknowledge => {
+                if let (Some(aeth), true) = (packet.aeth(), self.outbox.ready_to_send) {
+                    let psn = packet.bth().psn;
+                    self.requester.handle_acknowledge(identity, env, &mut self.outbox, psn, aeth);
+                }
+            }
+            OpcodeKind::ReadResponse => {
+                if self.outbox.ready_to_send {
+                    self.requester.handle_read_response(identity, env, &mut self.outbox, packet);
+                }
+            }
+            OpcodeKind::AtomicAcknowledge => Counters::count(&counters.dropped_stale_response),
+            _ => {
+                self.responder.handle_request(identity, env, &mut self.outbox, packet, bytes);
+            }
+        }
+        self.fail_if_asked(env);
+        self.report_drained();
+    }
+
+    /// Writes packets into `sink`: answers first, then requests.
+    pub fn poll_transmit<M: Memory>(
+        &mut self,
+        env: &mut Environment<'_, M>,
+        sink: &mut impl PacketSink,
+    ) -> Transmit {
+        let identity = &self.identity;
+        let answers = self.responder.poll_transmit(identity, env, &mut self.outbox, sink);
+        self.fail_if_asked(env);
+        if answers != Transmit::Idle {
+            return answers;
+        }
+        let may_start = self.state() == State::ReadyToSend;
+        if !may_start && self.state() != State::SendQueueDrain {
+            return Transmit::Idle;
+        }
+        let identity = &self.identity;
+        let requests =
+            self.requester.poll_transmit(identity, env, &mut self.outbox, sink, may_start);
+        self.fail_if_asked(env);
+        requests
+    }
+
+    /// Looks at the clocks; call `poll_transmit` after it.
+    pub fn handle_timer<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        if matches!(self.state(), State::ReadyToSend | State::SendQueueDrain) {
+            self.requester.handle_timer(&self.identity, env, &mut self.outbox);
+            self.fail_if_asked(env);
+        }
+    }
+
+    /// When to call [`handle_timer`](Self::handle_timer).
+    pub fn deadline<M: Memory>(&self, env: &Environment<'_, M>) -> Time {
+        match self.state() {
+            State::ReadyToSend | State::SendQueueDrain => self.requester.deadline(env),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// Goes to the error state if something asked for it: everything that waits is flushed.
+    fn fail_if_asked<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        if !core::mem::take(&mut self.outbox.failed) {
+            return;
+        }
+        self.attributes.state = State::Error;
+        self.outbox.ready_to_send = false;
+        self.requester.flush(&self.identity, env.path, env.reads, &mut self.outbox);
+        if let Some(wr_id) = self.responder.take_open_receive() {
+            self.flush_receive(wr_id);
+        }
+        if env.receives.credits().is_some() {
+            self.flush_receives(env);
+        }
+    }
+
+    fn report_drained(&mut self) {
+        if self.state() == State::SendQueueDrain
+            && self.drain_notify
+            && !self.requester.has_started_work()
+        {
+            self.drain_notify = false;
+            self.outbox.events.push_back(Event::SendQueueDrained);
+        }
+    }
+
+    /// Whether an operation is one that this queue pair's service has.
+    pub fn supports(&self, operation: Operation) -> bool {
+        self.service == Service::ReliableConnection
+            && !matches!(
+                operation,
+                Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. }
+            )
+    }
+
+    /// The oldest completion that was not fetched.
+    pub fn next_completion(&mut self) -> Option<(Side, Completion)> {
+        self.outbox.completions.pop_front()
+    }
+
+    /// The oldest event that was not fetched.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.outbox.events.pop_front()
+    }
+
+    /// How many send work requests have left the queue since the last call.
+    pub fn take_retired(&mut self) -> u32 {
+        core::mem::take(&mut self.outbox.retired)
+    }
+
+    /// The path to the peer.
+    pub fn path(&self) -> &AddressVector {
+        &self.identity.path
+    }
+
+    /// The peer's queue pair number.
+    pub fn destination(&self) -> Qpn {
+        self.identity.destination
+    }
+
+    /// The next packet number that is expected from the peer.
+    pub fn expected_psn(&self) -> Psn {
+        self.responder.expected()
+    }
+
+    /// Whether all send work requests have completed.
+    pub fn is_idle(&self) -> bool {
+        self.requester.is_idle()
+    }
+}

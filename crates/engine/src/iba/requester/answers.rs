@@ -1,0 +1,155 @@
+//! What the peer answers: ACKs, NAKs and READ responses.
+
+use super::Requester;
+use super::build::local_error;
+use crate::completion::Status;
+use crate::counters::Counters;
+use crate::execution::scatter;
+use crate::iba::environment::Environment;
+use crate::iba::event::Reason;
+use crate::iba::queue_pair::{Identity, Outbox};
+use crate::memory::Memory;
+use crate::work::Operation;
+use converb_wire::{Aeth, NakCode, Packet, Psn, Syndrome, credit, rnr_timer};
+
+impl Requester {
+    /// An acknowledge packet.
+    pub(in crate::iba) fn handle_acknowledge<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        psn: Psn,
+        aeth: Aeth,
+    ) {
+        let is_ack = matches!(aeth.syndrome, Syndrome::Ack { .. });
+        // An ACK may be of anything ever sent. A NAK answers what is in flight now: after going
+        // back, one for a packet that was not sent again yet is an old one.
+        let (limit, sent) =
+            if is_ack { (psn.plus(1), self.sent_end) } else { (psn, self.cursor) };
+        let sent = sent.since(self.unacknowledged);
+        let distance = limit.since(self.unacknowledged);
+        if distance > sent || (!is_ack && distance == sent) {
+            Counters::count(&env.counters.dropped_stale_response);
+            return;
+        }
+        let complete = self.advance(identity, env, outbox, limit);
+        if outbox.failed {
+            return;
+        }
+        match aeth.syndrome {
+            Syndrome::Ack { credit } => {
+                self.take_credit(aeth.msn, credit);
+                if let Some(verdict) = self.recovery.acknowledged(limit) {
+                    self.follow(verdict, env);
+                }
+                if !complete {
+                    self.ask_for_gap(env);
+                }
+            }
+            Syndrome::RnrNak { timer } => {
+                Counters::count(&env.counters.rnr_naks_received);
+                if self.timers.is_held_back() {
+                    return;
+                }
+                if self.timers.receiver_not_ready(env.now, rnr_timer(timer)) {
+                    self.go_back(psn, env);
+                } else {
+                    let (status, reason) = (Status::RnrRetryExceeded, Reason::NoReceive);
+                    self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+                }
+            }
+            Syndrome::Nak(NakCode::SequenceError) => {
+                Counters::count(&env.counters.sequence_naks_received);
+                env.path.lost(env.now);
+                let verdict = self.recovery.sequence_error(psn, self.cursor);
+                if self.recovery.resend.is_some() {
+                    self.resend_from(psn);
+                }
+                self.follow(verdict, env);
+            }
+            Syndrome::Nak(code) => {
+                let (status, reason) = match code {
+                    NakCode::RemoteAccessError => (Status::RemoteAccessError, Reason::PeerAccess),
+                    NakCode::RemoteOperationalError => {
+                        (Status::RemoteOperationError, Reason::PeerOperation)
+                    }
+                    _ => (Status::RemoteInvalidRequest, Reason::PeerInvalidRequest),
+                };
+                self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+            }
+            Syndrome::Reserved(_) => Counters::count(&env.counters.dropped_malformed),
+        }
+    }
+
+    /// A READ response packet. It also says that everything before its READ was executed.
+    pub(in crate::iba) fn handle_read_response<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        packet: &Packet<'_>,
+    ) {
+        let psn = packet.bth().psn;
+        if psn.since(self.unacknowledged) >= self.sent_end.since(self.unacknowledged)
+            || self.received.contains(psn)
+        {
+            Counters::count(&env.counters.dropped_stale_response);
+            return;
+        }
+        let number = self.work_of(psn);
+        let work = *self.queue.work(number);
+        if !matches!(work.operation, Operation::Read(_)) {
+            Counters::count(&env.counters.dropped_stale_response);
+            return;
+        }
+        let index = psn.since(self.progress[self.queue.slot(number)].first);
+        let offset = index * identity.mtu;
+        let expected = (work.length - offset).min(identity.mtu) as usize;
+        if packet.payload().len() != expected {
+            let (status, reason) = (Status::BadResponse, Reason::BadResponse);
+            self.fail(identity, env, outbox, number, status, reason);
+            return;
+        }
+        let list = self.queue.entries(number);
+        let placed =
+            scatter(env.keys, env.memory, env.domain, list, u64::from(offset), packet.payload());
+        if let Err(error) = placed {
+            let (status, reason) = local_error(error);
+            self.fail(identity, env, outbox, number, status, reason);
+            return;
+        }
+        self.received.insert(psn);
+        let limit = psn.plus(1);
+        let complete = self.advance(identity, env, outbox, limit);
+        if outbox.failed {
+            return;
+        }
+        if let Some(aeth) = packet.aeth()
+            && let Syndrome::Ack { credit } = aeth.syndrome
+        {
+            self.take_credit(aeth.msn, credit);
+        }
+        if let Some(verdict) = self.recovery.acknowledged(self.unacknowledged) {
+            self.follow(verdict, env);
+        }
+        if !complete {
+            self.ask_for_gap(env);
+        }
+    }
+
+    fn take_credit(&mut self, msn: u32, code: u8) {
+        self.message_limit =
+            credit::decode(code).map(|credits| msn.wrapping_add(credits) & 0x00ff_ffff);
+    }
+
+    /// Responses are missing in front of something that came: ask for them, once.
+    fn ask_for_gap<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        let first_time = self.gap != Some(self.unacknowledged);
+        if first_time && self.unacknowledged.is_before(self.cursor) {
+            self.gap = Some(self.unacknowledged);
+            env.path.lost(env.now);
+            self.resend_from(self.unacknowledged);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Writes request packets.
+
+use super::{ACK_REQUEST_EVERY, ReadInFlight, Requester};
+use crate::completion::Status;
+use crate::execution::{ExecutionError, gather};
+use crate::iba::environment::Environment;
+use crate::iba::event::Reason;
+use crate::iba::path::truesize;
+use crate::iba::queue_pair::Identity;
+use crate::memory::Memory;
+use crate::transmit::PacketSink;
+use crate::work::{Operation, SendWork};
+use converb_wire::{Bth, Ieth, ImmDt, Opcode, Position, Psn, Reth};
+
+/// What became of a packet.
+pub(super) enum Built {
+    /// It is in the sink.
+    Done,
+    /// The sink takes no more.
+    SinkFull,
+    /// It has to wait for an answer to something else.
+    Wait,
+    /// Its payload could not be read: the work request ends with this.
+    Failed(Status, Reason),
+}
+
+/// The headers behind the BTH.
+struct Extension {
+    bytes: [u8; 24],
+    length: usize,
+}
+
+impl Requester {
+    /// Writes the packet under the cursor, `index` in its work, and moves the cursor on.
+    pub(super) fn build<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        index: u32,
+        size: u32,
+        may_start: bool,
+    ) -> Built {
+        let number = self.cursor_work;
+        let work = *self.queue.work(number);
+        if let Operation::Read(_) = work.operation {
+            return self.build_read(identity, env, sink, number, index);
+        }
+        let packets = self.progress[self.queue.slot(number)].packets;
+        let ends = index + 1 == packets;
+        let more = !ends || (may_start && self.follows_at_once(number));
+        let since = self.since_ack_request + size;
+        // The next packet may not fit: then nobody else would ask for the ACK that makes room.
+        let window_ends = !env.path.has_room(2 * size);
+        let ack_request = !more || since >= ACK_REQUEST_EVERY || window_ends;
+        let built = self.write_packet(identity, env, sink, number, index, ack_request);
+        if let Built::Done = built {
+            self.after_packet(env, size, ack_request, 1);
+        }
+        built
+    }
+
+    /// Writes a packet, or the part of a READ, that is sent a second time out of turn.
+    pub(super) fn build_again<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        start: Psn,
+        end: Psn,
+    ) -> Built {
+        // It may have been answered since it was asked for.
+        if !start.is_within(self.unacknowledged, self.sent_end.since(self.unacknowledged)) {
+            return Built::Done;
+        }
+        let number = self.work_of(start);
+        let index = start.since(self.progress[self.queue.slot(number)].first);
+        match self.queue.work(number).operation {
+            Operation::Read(_) => {
+                self.write_read(identity, sink, number, index, end.since(start))
+            }
+            _ => self.write_packet(identity, env, sink, number, index, true),
+        }
+    }
+
+    /// Whether another packet can follow work `number` without waiting for anything.
+    fn follows_at_once(&self, number: u64) -> bool {
+        number + 1 < self.unstarted || self.may_start_next()
+    }
+
+    fn after_packet<M: Memory>(
+        &mut self,
+        env: &mut Environment<'_, M>,
+        size: u32,
+        ack_request: bool,
+        packets: u32,
+    ) {
+        if !self.is_outstanding() {
+            self.timers.started(env.now);
+        }
+        env.path.sent(size);
+        self.charged += size;
+        let new = self.cursor == self.sent_end;
+        self.cursor = self.cursor.plus(packets);
+        if self.sent_end.is_before(self.cursor) {
+            self.sent_end = self.cursor;
+        }
+        if ack_request {
+            self.since_ack_request = 0;
+            if new && self.round_trip_sample.is_none() {
+                self.round_trip_sample = Some((self.cursor, env.now));
+            }
+        } else {
+            self.since_ack_request += size;
+        }
+    }
+
+    fn build_read<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        number: u64,
+        index: u32,
+    ) -> Built {
+        // Requests end at fixed places of the message, so that one sent again ends where the
+        // first did.
+        let step = (env.reads.request_bytes() / identity.mtu).max(1);
+        let all = self.progress[self.queue.slot(number)].packets;
+        let packets = (step - index % step).min(all - index);
+        let length = self.queue.work(number).length;
+        let bytes = (packets * identity.mtu).min(length - index * identity.mtu);
+        let budget = packets * truesize(bytes.min(identity.mtu) as usize + 64);
+        if !env.reads.take(budget, self.reads.is_empty()) {
+            return Built::Wait;
+        }
+        let start = self.cursor;
+        let built = self.write_read(identity, sink, number, index, packets);
+        match built {
+            Built::Done => {
+                self.reads.push_back(ReadInFlight { start, end: start.plus(packets), budget });
+                self.after_packet(env, truesize(64), true, packets);
+            }
+            _ => env.reads.give(budget),
+        }
+        built
+    }
+
+    fn write_read(
+        &self,
+        identity: &Identity,
+        sink: &mut impl PacketSink,
+        number: u64,
+        index: u32,
+        packets: u32,
+    ) -> Built {
+        let work = self.queue.work(number);
+        let Operation::Read(remote) = work.operation else { return Built::Done };
+        let psn = self.progress[self.queue.slot(number)].first.plus(index);
+        let offset = index * identity.mtu;
+        let length = (packets * identity.mtu).min(work.length - offset);
+        let total = Bth::LENGTH + Reth::LENGTH;
+        let Some(bytes) = sink.begin(&identity.path, identity.destination, total) else {
+            return Built::SinkFull;
+        };
+        let mut bth = identity.bth(Opcode::RC_READ_REQUEST, psn);
+        bth.ack_request = true;
+        bth.emit(bytes);
+        let address = remote.address.wrapping_add(u64::from(offset));
+        Reth { address, rkey: remote.rkey, length }.emit(&mut bytes[Bth::LENGTH..]);
+        sink.finish();
+        Built::Done
+    }
+
+    fn write_packet<M: Memory>(
+        &self,
+        identity: &Identity,
+        env: &Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        number: u64,
+        index: u32,
+        ack_request: bool,
+    ) -> Built {
+        let work = self.queue.work(number);
+        let progress = self.progress[self.queue.slot(number)];
+        let position = match (index == 0, index + 1 == progress.packets) {
+            (true, true) => Position::Only,
+            (true, false) => Position::First,
+            (false, true) => Position::Last,
+            (false, false) => Position::Middle,
+        };
+        let offset = index * identity.mtu;
+        let payload = (work.length - offset).min(identity.mtu) as usize;
+        let pad = payload.wrapping_neg() & 3;
+        let extension = Self::extension(work, position);
+        let head = Bth::LENGTH + extension.length;
+        let total = head + payload + pad;
+        let Some(bytes) = sink.begin(&identity.path, identity.destination, total) else {
+            return Built::SinkFull;
+        };
+        let mut bth = identity.bth(Self::opcode(work.operation, position), progress.first.plus(index));
+        bth.pad = pad as u8;
+        bth.ack_request = ack_request;
+        bth.solicited = work.flags.solicited && position.ends();
+        bth.emit(bytes);
+        bytes[Bth::LENGTH..head].copy_from_slice(&extension.bytes[..extension.length]);
+        let (body, filling) = bytes[head..].split_at_mut(payload);
+        filling.fill(0);
+        let copied = if work.inline {
+            let start = offset as usize;
+            body.copy_from_slice(&self.queue.inline_bytes(number)[start..start + payload]);
+            Ok(())
+        } else {
+            let list = self.queue.entries(number);
+            gather(env.keys, env.memory, env.domain, list, u64::from(offset), body)
+        };
+        match copied {
+            Ok(()) => {
+                sink.finish();
+                Built::Done
+            }
+            Err(error) => {
+                sink.abandon();
+                let (status, reason) = local_error(error);
+                Built::Failed(status, reason)
+            }
+        }
+    }
+
+    fn extension(work: &SendWork, position: Position) -> Extension {
+        let mut extension = Extension { bytes: [0; 24], length: 0 };
+        let remote = match work.operation {
+            Operation::Write(remote) | Operation::WriteWithImmediate(remote, _) => Some(remote),
+            _ => None,
+        };
+        if let (Some(remote), true) = (remote, position.begins()) {
+            Reth { address: remote.address, rkey: remote.rkey, length: work.length }
+                .emit(&mut extension.bytes);
+            extension.length += Reth::LENGTH;
+        }
+        if position.ends() {
+            match work.operation {
+                Operation::SendWithImmediate(value) | Operation::WriteWithImmediate(_, value) => {
+                    ImmDt(value).emit(&mut extension.bytes[extension.length..]);
+                    extension.length += ImmDt::LENGTH;
+                }
+                Operation::SendWithInvalidate(rkey) => {
+                    Ieth(rkey).emit(&mut extension.bytes[extension.length..]);
+                    extension.length += Ieth::LENGTH;
+                }
+                _ => {}
+            }
+        }
+        extension
+    }
+
+    fn opcode(operation: Operation, position: Position) -> Opcode {
+        use Operation as O;
+        match (operation, position) {
+            (O::Write(_) | O::WriteWithImmediate(..), Position::First) => Opcode::RC_WRITE_FIRST,
+            (O::Write(_) | O::WriteWithImmediate(..), Position::Middle) => Opcode::RC_WRITE_MIDDLE,
+            (O::Write(_), Position::Last) => Opcode::RC_WRITE_LAST,
+            (O::Write(_), Position::Only) => Opcode::RC_WRITE_ONLY,
+            (O::WriteWithImmediate(..), Position::Last) => Opcode::RC_WRITE_LAST_IMMEDIATE,
+            (O::WriteWithImmediate(..), Position::Only) => Opcode::RC_WRITE_ONLY_IMMEDIATE,
+            (O::SendWithImmediate(_), Position::Last) => Opcode::RC_SEND_LAST_IMMEDIATE,
+            (O::SendWithImmediate(_), Position::Only) => Opcode::RC_SEND_ONLY_IMMEDIATE,
+            (O::SendWithInvalidate(_), Position::Last) => Opcode::RC_SEND_LAST_INVALIDATE,
+            (O::SendWithInvalidate(_), Position::Only) => Opcode::RC_SEND_ONLY_INVALIDATE,
+            (O::Read(_), _) => Opcode::RC_READ_REQUEST,
+            (O::CompareAndSwap { .. }, _) => Opcode::RC_COMPARE_SWAP,
+            (O::FetchAndAdd { .. }, _) => Opcode::RC_FETCH_ADD,
+            (_, Position::First) => Opcode::RC_SEND_FIRST,
+            (_, Position::Middle) => Opcode::RC_SEND_MIDDLE,
+            (_, Position::Last) => Opcode::RC_SEND_LAST,
+            (_, Position::Only) => Opcode::RC_SEND_ONLY,
+        }
+    }
+}
+
+/// How a work request ends whose own memory is at fault.
+pub(super) fn local_error(error: ExecutionError) -> (Status, Reason) {
+    match error {
+        ExecutionError::Key(_) => (Status::LocalProtectionError, Reason::LocalKey),
+        ExecutionError::Fault(_) => (Status::LocalProtectionError, Reason::LocalFault),
+        ExecutionError::TooLong => (Status::LocalLengthError, Reason::ReceiveTooShort),
+    }
+}

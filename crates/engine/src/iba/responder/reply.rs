@@ -1,0 +1,160 @@
+//! The answers that wait to be sent, in the order of the requests.
+
+use super::Responder;
+use super::execute::refusal;
+use crate::counters::Counters;
+use crate::execution::RemotePlan;
+use crate::iba::environment::Environment;
+use crate::iba::event::Event;
+use crate::iba::queue_pair::{Identity, Outbox, Transmit};
+use crate::memory::Memory;
+use crate::transmit::PacketSink;
+use converb_wire::{Aeth, Bth, NakCode, Opcode, Psn, Syndrome, credit};
+
+/// An answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reply {
+    /// Everything up to `psn` was executed.
+    Ack { psn: Psn },
+    /// Something else about `psn`.
+    Nak { psn: Psn, syndrome: Syndrome },
+    /// The data of a READ: `packets` responses from `first` on, `sent` of them sent.
+    Read { plan: RemotePlan, first: Psn, packets: u32, sent: u32, message: u32 },
+}
+
+impl Reply {
+    pub(super) fn read(plan: RemotePlan, first: Psn, packets: u32, message: u32) -> Self {
+        Self::Read { plan, first, packets, sent: 0, message }
+    }
+}
+
+impl Responder {
+    /// Acknowledges everything executed so far; with what is queued already, if nothing else came
+    /// in between.
+    pub(super) fn queue_ack(&mut self) {
+        let psn = self.expected.minus(1);
+        match self.replies.back_mut() {
+            Some(Reply::Ack { psn: queued }) => *queued = psn,
+            _ => self.replies.push_back(Reply::Ack { psn }),
+        }
+    }
+
+    pub(super) fn queue_nak(&mut self, syndrome: Syndrome) {
+        self.replies.push_back(Reply::Nak { psn: self.expected, syndrome });
+    }
+
+    /// READs of the peer that are not answered in full.
+    pub(super) fn reads_pending(&self) -> usize {
+        self.replies.iter().filter(|reply| matches!(reply, Reply::Read { .. })).count()
+    }
+
+    /// Writes answers into `sink` until none is left or the sink is full.
+    pub(in crate::iba) fn poll_transmit<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        sink: &mut impl PacketSink,
+    ) -> Transmit {
+        while let Some(reply) = self.replies.front().copied() {
+            let written = match reply {
+                Reply::Ack { psn } => {
+                    let syndrome = Syndrome::Ack { credit: credit_code(env) };
+                    self.write_acknowledge(identity, sink, psn, syndrome)
+                }
+                Reply::Nak { psn, syndrome } => {
+                    self.write_acknowledge(identity, sink, psn, syndrome)
+                }
+                Reply::Read { .. } => self.write_response(identity, env, outbox, sink, reply),
+            };
+            if !written {
+                return Transmit::SinkFull;
+            }
+        }
+        Transmit::Idle
+    }
+
+    fn write_acknowledge(
+        &mut self,
+        identity: &Identity,
+        sink: &mut impl PacketSink,
+        psn: Psn,
+        syndrome: Syndrome,
+    ) -> bool {
+        let length = Bth::LENGTH + Aeth::LENGTH;
+        let Some(bytes) = sink.begin(&identity.path, identity.destination, length) else {
+            return false;
+        };
+        identity.bth(Opcode::RC_ACKNOWLEDGE, psn).emit(bytes);
+        Aeth { syndrome, msn: self.messages }.emit(&mut bytes[Bth::LENGTH..]);
+        sink.finish();
+        self.replies.pop_front();
+        true
+    }
+
+    /// Writes the next response of the READ in front; false if the sink is full.
+    fn write_response<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        sink: &mut impl PacketSink,
+        reply: Reply,
+    ) -> bool {
+        let Reply::Read { plan, first, packets, sent, message } = reply else { return true };
+        let opcode = match (sent == 0, sent + 1 == packets) {
+            (true, true) => Opcode::RC_READ_RESPONSE_ONLY,
+            (true, false) => Opcode::RC_READ_RESPONSE_FIRST,
+            (false, true) => Opcode::RC_READ_RESPONSE_LAST,
+            (false, false) => Opcode::RC_READ_RESPONSE_MIDDLE,
+        };
+        let with_aeth = opcode != Opcode::RC_READ_RESPONSE_MIDDLE;
+        let offset = sent * identity.mtu;
+        let payload = (plan.length - offset).min(identity.mtu) as usize;
+        let pad = payload.wrapping_neg() & 3;
+        let head = Bth::LENGTH + if with_aeth { Aeth::LENGTH } else { 0 };
+        let Some(bytes) =
+            sink.begin(&identity.path, identity.destination, head + payload + pad)
+        else {
+            return false;
+        };
+        let psn = first.plus(sent);
+        let mut bth = identity.bth(opcode, psn);
+        bth.pad = pad as u8;
+        bth.emit(bytes);
+        if with_aeth {
+            let syndrome = Syndrome::Ack { credit: credit_code(env) };
+            Aeth { syndrome, msn: message }.emit(&mut bytes[Bth::LENGTH..]);
+        }
+        let (body, filling) = bytes[head..].split_at_mut(payload);
+        filling.fill(0);
+        if let Err(error) = plan.read(env.keys, env.memory, env.domain, offset, body) {
+            sink.abandon();
+            let code = refusal(error);
+            let (counter, event) = if code == NakCode::RemoteAccessError {
+                (&env.counters.access_errors, Event::AccessError)
+            } else {
+                (&env.counters.invalid_requests, Event::RequestError)
+            };
+            Counters::count(counter);
+            // What was queued behind it never happened, as far as the peer is concerned.
+            self.replies.clear();
+            self.replies.push_back(Reply::Nak { psn, syndrome: Syndrome::Nak(code) });
+            outbox.failed = true;
+            outbox.events.push_back(event);
+            return true;
+        }
+        sink.finish();
+        if sent + 1 == packets {
+            self.replies.pop_front();
+        } else if let Some(Reply::Read { sent, .. }) = self.replies.front_mut() {
+            *sent += 1;
+        }
+        true
+    }
+}
+
+fn credit_code<M: Memory>(env: &Environment<'_, M>) -> u8 {
+    let credits = env.receives.credits();
+    credits.map_or(credit::NONE, |count| credit::encode(u32::try_from(count).unwrap_or(u32::MAX)))
+}

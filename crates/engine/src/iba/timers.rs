@@ -1,0 +1,204 @@
+//! The requester's clocks: local ACK timeout, probe of a lost tail, RNR delay.
+
+use crate::time::Time;
+use core::time::Duration;
+
+/// When a requester has to look after its outstanding packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Timers {
+    last_progress: Time,
+    last_probe: Time,
+    probes: u32,
+    retries_left: u8,
+    rnr_retries_left: u8,
+    rnr_until: Option<Time>,
+    timeout: Option<Duration>,
+    retry_count: u8,
+    rnr_retry: u8,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing.
+    Nothing,
+    /// The delay that the peer asked for is over.
+    RnrOver,
+    /// Ask the peer how far it is; not counted as a retry.
+    Probe {
+        /// How often it was asked before without an answer.
+        count: u32,
+    },
+    /// The local ACK timeout has passed: send everything again.
+    Retry,
+    /// It has passed once too often.
+    GiveUp,
+}
+
+/// A software NIC shares its processor: no ACK timeout is shorter than this.
+const TIMEOUT_MIN: Duration = Duration::from_millis(16);
+/// A lost tail is asked about after this, or four round trips.
+const PROBE_MIN: Duration = Duration::from_millis(1);
+/// Probes of one packet slow down up to this.
+const PROBE_MAX: Duration = Duration::from_millis(500);
+/// As an RNR retry count: try for ever (IBA 9.7.5.2.8).
+const RNR_RETRY_FOR_EVER: u8 = 7;
+
+impl Timers {
+    /// Clocks for a connection with these attributes (`timeout` as in `ibv_qp_attr`).
+    pub fn new(timeout: u8, retry_count: u8, rnr_retry: u8) -> Self {
+        Self {
+            last_progress: Time::ZERO,
+            last_probe: Time::ZERO,
+            probes: 0,
+            retries_left: retry_count,
+            rnr_retries_left: rnr_retry,
+            rnr_until: None,
+            timeout: converb_wire::ack_timeout(timeout).map(|timeout| timeout.max(TIMEOUT_MIN)),
+            retry_count,
+            rnr_retry,
+        }
+    }
+
+    /// The first packet after a pause was sent.
+    pub fn started(&mut self, now: Time) {
+        self.last_progress = now;
+        self.probes = 0;
+    }
+
+    /// The peer acknowledged something new.
+    pub fn progressed(&mut self, now: Time) {
+        self.last_progress = now;
+        self.probes = 0;
+        self.retries_left = self.retry_count;
+        self.rnr_retries_left = self.rnr_retry;
+    }
+
+    /// The peer has no receive posted and asks for `delay`. False if it did so too often.
+    pub fn receiver_not_ready(&mut self, now: Time, delay: Duration) -> bool {
+        if self.rnr_retry != RNR_RETRY_FOR_EVER
+            && !crate::planted::is(crate::planted::Planted::RnrRetryUncounted)
+        {
+            if self.rnr_retries_left == 0 {
+                return false;
+            }
+            self.rnr_retries_left -= 1;
+        }
+        let until = now + delay;
+        self.rnr_until = Some(until);
+        self.last_progress = until;
+        self.probes = 0;
+        true
+    }
+
+    /// Whether the peer's delay holds us back.
+    pub fn is_held_back(&self) -> bool {
+        self.rnr_until.is_some()
+    }
+
+    /// When to call [`due`](Self::due) next.
+    pub fn deadline(&self, outstanding: bool, round_trip: Duration) -> Time {
+        if let Some(until) = self.rnr_until {
+            return until;
+        }
+        if !outstanding {
+            return Time::NEVER;
+        }
+        let timeout = self.timeout.map_or(Time::NEVER, |timeout| self.last_progress + timeout);
+        timeout.min(self.probe_at(round_trip))
+    }
+
+    /// What is due now; the clocks go on from there.
+    pub fn due(&mut self, now: Time, outstanding: bool, round_trip: Duration) -> Due {
+        if let Some(until) = self.rnr_until {
+            if now < until {
+                return Due::Nothing;
+            }
+            self.rnr_until = None;
+            return Due::RnrOver;
+        }
+        if !outstanding {
+            return Due::Nothing;
+        }
+        if self.timeout.is_some_and(|timeout| now >= self.last_progress + timeout) {
+            if self.retries_left == 0 {
+                return Due::GiveUp;
+            }
+            self.retries_left -= 1;
+            self.last_progress = now;
+            self.probes = 0;
+            return Due::Retry;
+        }
+        if now >= self.probe_at(round_trip) {
+            let count = self.probes;
+            self.probes += 1;
+            self.last_probe = now;
+            return Due::Probe { count };
+        }
+        Due::Nothing
+    }
+
+    fn probe_at(&self, round_trip: Duration) -> Time {
+        let first = (4 * round_trip).max(PROBE_MIN);
+        if self.probes == 0 {
+            self.last_progress + first
+        } else {
+            self.last_probe + (first * (1 << self.probes.min(10))).min(PROBE_MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Duration = Duration::from_micros(50);
+
+    fn at(microseconds: u64) -> Time {
+        Time::from_nanoseconds(microseconds * 1000)
+    }
+
+    #[test]
+    fn a_tail_is_probed_then_retried_then_given_up() {
+        let mut timers = Timers::new(1, 1, 7);
+        timers.started(at(0));
+        assert_eq!(timers.due(at(999), true, ROUND_TRIP), Due::Nothing);
+        assert_eq!(timers.due(at(1000), true, ROUND_TRIP), Due::Probe { count: 0 });
+        assert_eq!(timers.due(at(2999), true, ROUND_TRIP), Due::Nothing);
+        assert_eq!(timers.due(at(3000), true, ROUND_TRIP), Due::Probe { count: 1 });
+        assert_eq!(timers.due(at(16_000), true, ROUND_TRIP), Due::Retry);
+        assert_eq!(timers.due(at(32_000), true, ROUND_TRIP), Due::GiveUp);
+    }
+
+    #[test]
+    fn progress_gives_all_retries_back() {
+        let mut timers = Timers::new(1, 1, 7);
+        timers.started(at(0));
+        assert_eq!(timers.due(at(16_000), true, ROUND_TRIP), Due::Retry);
+        timers.progressed(at(20_000));
+        assert_eq!(timers.due(at(36_000), true, ROUND_TRIP), Due::Retry);
+    }
+
+    #[test]
+    fn timeout_zero_probes_but_never_gives_up() {
+        let mut timers = Timers::new(0, 0, 7);
+        timers.started(at(0));
+        for millisecond in 1..100_000 {
+            let due = timers.due(at(millisecond * 1000), true, ROUND_TRIP);
+            assert!(matches!(due, Due::Nothing | Due::Probe { .. }));
+        }
+    }
+
+    #[test]
+    fn rnr_retries_are_counted_unless_they_are_seven() {
+        let delay = Duration::from_micros(10);
+        let mut timers = Timers::new(14, 7, 2);
+        assert!(timers.receiver_not_ready(at(0), delay));
+        assert_eq!(timers.due(at(9), true, ROUND_TRIP), Due::Nothing);
+        assert_eq!(timers.due(at(10), true, ROUND_TRIP), Due::RnrOver);
+        assert!(timers.receiver_not_ready(at(20), delay));
+        assert!(!timers.receiver_not_ready(at(40), delay));
+        let mut timers = Timers::new(14, 7, 7);
+        assert!((0..100).all(|_| timers.receiver_not_ready(at(0), delay)));
+    }
+}
