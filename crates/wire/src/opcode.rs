@@ -248,3 +248,82 @@ impl Headers {
         length
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> impl Iterator<Item = (Opcode, OpcodeInfo)> {
+        (0..=255).map(Opcode).filter_map(|opcode| Some((opcode, opcode.info()?)))
+    }
+
+    #[test]
+    fn the_upper_three_bits_are_the_transport() {
+        for (opcode, info) in all() {
+            assert_eq!(info.transport as u8, opcode.0 >> 5, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn the_lower_five_bits_mean_the_same_in_every_transport() {
+        for (opcode, info) in all().filter(|(_, info)| info.transport != Transport::Cnp) {
+            let Some(connected) = Opcode(opcode.0 & 0x1f).info() else {
+                assert_eq!(info.operation, OpcodeKind::Resync, "{opcode}");
+                continue;
+            };
+            assert_eq!(info.operation, connected.operation, "{opcode}");
+            assert_eq!(info.position, connected.position, "{opcode}");
+            assert_eq!(info.has_payload(), connected.has_payload(), "{opcode}");
+            // What the other transports add: RDETH to all of RD, DETH and XRCETH to requests.
+            let added = match info.transport {
+                Transport::Rd => 4 + if info.has_deth() { 8 } else { 0 },
+                Transport::Ud => 8,
+                Transport::Xrc if info.has_xrceth() => 4,
+                _ => 0,
+            };
+            assert_eq!(info.header_length(), connected.header_length() + added, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn requests_and_only_requests_name_their_datagram_or_receive_queue() {
+        use OpcodeKind::{Acknowledge, AtomicAcknowledge, ReadResponse};
+        for (opcode, info) in all() {
+            let answer = matches!(info.operation, ReadResponse | Acknowledge | AtomicAcknowledge);
+            assert_eq!(info.has_xrceth(), info.transport == Transport::Xrc && !answer, "{opcode}");
+            let datagram = matches!(info.transport, Transport::Rd | Transport::Ud);
+            assert_eq!(info.has_deth(), datagram && !answer, "{opcode}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_headers() {
+        let length = |opcode: Opcode| opcode.info().expect("in the table").header_length();
+        assert_eq!(length(Opcode::RC_SEND_ONLY), 0);
+        assert_eq!(length(Opcode::RC_WRITE_ONLY_IMMEDIATE), 20);
+        assert_eq!(length(Opcode::RC_ATOMIC_ACKNOWLEDGE), 12);
+        assert_eq!(length(Opcode::RC_COMPARE_SWAP), 28);
+        assert_eq!(length(Opcode::RC_FLUSH), 20);
+        assert_eq!(length(Opcode::UD_SEND_ONLY_IMMEDIATE), 12);
+        assert_eq!(length(Opcode::RD_COMPARE_SWAP), 40);
+        assert_eq!(length(Opcode::XRC_WRITE_ONLY_IMMEDIATE), 24);
+    }
+
+    #[test]
+    fn opcodes_print_by_name() {
+        assert_eq!(Opcode(0x0b).to_string(), "RC_WRITE_ONLY_IMMEDIATE");
+        assert_eq!(Opcode(0xc0).to_string(), "Opcode(0xc0)");
+        assert!(Opcode(0xc0).is_manufacturer() && !Opcode(0xbf).is_manufacturer());
+    }
+
+    #[test]
+    fn the_table_has_every_opcode_of_the_specification() {
+        let count = |transport| all().filter(|(_, info)| info.transport == transport).count();
+        assert_eq!(count(Transport::Rc), 25);
+        assert_eq!(count(Transport::Uc), 12);
+        assert_eq!(count(Transport::Rd), 23);
+        assert_eq!(count(Transport::Ud), 2);
+        assert_eq!(count(Transport::Cnp), 1);
+        assert_eq!(count(Transport::Xrc), 23);
+    }
+}

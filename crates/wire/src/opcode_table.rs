@@ -20,7 +20,7 @@ macro_rules! opcodes {
         }
 
         /// The rows by opcode.
-        pub(crate) const INFO: [Option<OpcodeInfo>; 256] = {
+        pub(crate) static INFO: [Option<OpcodeInfo>; 256] = {
             let mut rows = [None; 256];
             $(
                 assert!(rows[$value].is_none(), "two rows have the same opcode");

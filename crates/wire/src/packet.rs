@@ -143,3 +143,64 @@ impl fmt::Display for ParseError {
 }
 
 impl core::error::Error for ParseError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NakCode, Psn, Qpn, Rkey, Syndrome};
+
+    fn packet(bth: Bth, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; Bth::LENGTH];
+        bth.emit(&mut bytes);
+        bytes.extend(body);
+        bytes
+    }
+
+    fn bth(opcode: Opcode) -> Bth {
+        Bth::new(opcode, Qpn::new(0x11), Psn::new(7))
+    }
+
+    #[test]
+    fn headers_are_found_in_the_order_of_the_specification() {
+        let mut body = vec![0; Reth::LENGTH + ImmDt::LENGTH];
+        let reth = Reth { address: 0x1122_3344_5566_7788, rkey: Rkey(9), length: 3 };
+        reth.emit(&mut body);
+        ImmDt(0xcafe).emit(&mut body[Reth::LENGTH..]);
+        body.extend(b"abc\0");
+        let bytes = packet(Bth { pad: 1, ..bth(Opcode::RC_WRITE_ONLY_IMMEDIATE) }, &body);
+
+        let packet = Packet::parse(&bytes).expect("well-formed");
+        assert_eq!(packet.reth(), Some(reth));
+        assert_eq!(packet.immediate(), Some(ImmDt(0xcafe)));
+        assert_eq!(packet.payload(), b"abc");
+        assert_eq!(packet.aeth(), None);
+        assert_eq!(packet.deth(), None);
+    }
+
+    #[test]
+    fn a_refusal_is_read_from_an_acknowledgement() {
+        let aeth = Aeth { syndrome: Syndrome::Nak(NakCode::RemoteAccessError), msn: 5 };
+        let mut body = [0; Aeth::LENGTH];
+        aeth.emit(&mut body);
+        let bytes = packet(bth(Opcode::RC_ACKNOWLEDGE), &body);
+        assert_eq!(Packet::parse(&bytes).expect("well-formed").aeth(), Some(aeth));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_refused_with_the_reason() {
+        let send = bth(Opcode::RC_SEND_ONLY);
+        let refused = |bth: Bth, length: usize| {
+            Packet::parse(&packet(bth, &[0; 64][..length])).expect_err("malformed")
+        };
+        assert_eq!(Packet::parse(&[4; 11]).expect_err("short"), ParseError::TooShort);
+        assert_eq!(refused(bth(Opcode::RC_READ_REQUEST), 12), ParseError::TooShort);
+        assert_eq!(refused(Bth { version: 1, ..send }, 0), ParseError::UnknownVersion(1));
+        let unknown = Opcode(0x15);
+        assert_eq!(refused(bth(unknown), 0), ParseError::UnknownOpcode(unknown));
+        let manufacturers = Opcode::MANUFACTURER_FIRST;
+        assert_eq!(refused(bth(manufacturers), 0), ParseError::UnknownOpcode(manufacturers));
+        assert_eq!(refused(Bth { pad: 1, ..send }, 0), ParseError::BadPad);
+        assert_eq!(refused(send, 3), ParseError::BadPad);
+        assert_eq!(refused(bth(Opcode::RC_ACKNOWLEDGE), 8), ParseError::UnexpectedPayload);
+    }
+}

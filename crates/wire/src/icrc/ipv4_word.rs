@@ -55,7 +55,7 @@ const ONE: u32 = 0x8000_0000;
 
 /// `INVERSE_POWERS[k][b]` is x^-(8 * b * 256^k); the first table has x^-32 on top, for the CRC's
 /// own length.
-const INVERSE_POWERS: [[u32; 256]; 4] = {
+static INVERSE_POWERS: [[u32; 256]; 4] = {
     let mut tables = [[0; 256]; 4];
     let mut step = ONE;
     let mut bit = 0;
@@ -63,7 +63,8 @@ const INVERSE_POWERS: [[u32; 256]; 4] = {
         step = divide_by_x(step);
         bit += 1;
     }
-    let four_steps = multiply(multiply(step, step), multiply(step, step));
+    let four_steps =
+        multiply_by_steps(multiply_by_steps(step, step), multiply_by_steps(step, step));
     let mut table = 0;
     while table < 4 {
         let mut power = if table == 0 { four_steps } else { ONE };
@@ -71,8 +72,8 @@ const INVERSE_POWERS: [[u32; 256]; 4] = {
         let mut byte = 0;
         while byte < 256 {
             tables[table][byte] = power;
-            power = multiply(power, step);
-            next_step = multiply(next_step, step);
+            power = multiply_by_steps(power, step);
+            next_step = multiply_by_steps(next_step, step);
             byte += 1;
         }
         step = next_step;
@@ -87,16 +88,44 @@ const fn divide_by_x(a: u32) -> u32 {
     if a & ONE != 0 { (a ^ POLYNOMIAL) << 1 | 1 } else { a << 1 }
 }
 
-/// a * b mod P.
-const fn multiply(mut a: u32, mut b: u32) -> u32 {
+/// a * b mod P, step by step: for the tables above.
+const fn multiply_by_steps(mut a: u32, mut b: u32) -> u32 {
     let mut product = 0;
-    let mut bit = 0;
-    while bit < 32 {
-        // Masks instead of branches: the bits are as good as random.
-        product ^= b & (a >> 31).wrapping_neg();
+    while a != 0 {
+        if a & ONE != 0 {
+            product ^= b;
+        }
         a <<= 1;
-        b = b >> 1 ^ POLYNOMIAL & (b & 1).wrapping_neg();
-        bit += 1;
+        b = if b & 1 != 0 { b >> 1 ^ POLYNOMIAL } else { b >> 1 };
+    }
+    product
+}
+
+/// a * b mod P, ten times faster: for every packet.
+fn multiply(a: u32, b: u32) -> u32 {
+    // The highest power, x^62, is in the lowest bit; moved up by one, the lower half holds the
+    // multiples of x^32. Reducing them is what the CRC does with a register and four zero bytes
+    // (whose function inverts before and after).
+    let product = multiply_without_carry(a, b) << 1;
+    let mut hasher = crc32fast::Hasher::new_with_initial(!(product as u32));
+    hasher.update(&[0; 4]);
+    (product >> 32) as u32 ^ !hasher.finalize()
+}
+
+/// The product of two polynomials, not reduced. Each factor is split into four with three zero
+/// bits after each bit, so that the carries of ordinary multiplication (at most 8 ones meet) die
+/// in the gaps.
+fn multiply_without_carry(a: u32, b: u32) -> u64 {
+    let lanes = [0, 1, 2, 3].map(|lane| 0x1111_1111_1111_1111_u64 << lane);
+    let a = lanes.map(|lane| u64::from(a) & lane);
+    let b = lanes.map(|lane| u64::from(b) & lane);
+    let mut product = 0;
+    for lane in 0..4 {
+        let mut sum = 0;
+        for part in 0..4 {
+            sum ^= a[part].wrapping_mul(b[(lane + 4 - part) % 4]);
+        }
+        product |= sum & lanes[lane];
     }
     product
 }
@@ -129,6 +158,11 @@ mod tests {
                 hasher.finalize()
             };
             prop_assert_eq!(ipv4_word(crc(word), crc(0), after.len()), word);
+        }
+
+        #[test]
+        fn both_ways_to_multiply_agree(a: u32, b: u32) {
+            prop_assert_eq!(multiply(a, b), multiply_by_steps(a, b));
         }
 
         #[test]
