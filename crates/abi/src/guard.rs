@@ -17,6 +17,18 @@ impl Errno {
     pub(crate) const INTERNAL: Self = Self(libc::EIO);
 }
 
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Self {
+        error.raw_os_error().map_or(Self::INTERNAL, Self)
+    }
+}
+
+impl From<converb::Error> for Errno {
+    fn from(error: converb::Error) -> Self {
+        Self(error.errno())
+    }
+}
+
 /// Runs an entry point that returns 0 or an error number, as most of verbs do.
 pub(crate) fn status(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
     match caught(body) {

@@ -10,10 +10,15 @@
 // Without the exports, nothing calls the entry points.
 #![cfg_attr(test, allow(dead_code))]
 
+mod complain;
+mod describe;
+mod device_list;
 mod entry;
 mod guard;
 mod layout;
+mod objects;
 mod rate;
+mod sysfs;
 mod wording;
 
 /// The versioned definitions. A test binary is no shared library and cannot have them.

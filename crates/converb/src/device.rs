@@ -107,10 +107,9 @@ impl Device {
 /// members of a VRF have).
 fn with_devices(mut interfaces: Vec<Interface>) -> Vec<Interface> {
     interfaces.retain(|interface| {
-        let has_address = interface
-            .addresses
-            .iter()
-            .any(|address| !matches!(address, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()));
+        let has_address = interface.addresses.iter().any(
+            |address| !matches!(address, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()),
+        );
         interface.is_up && (has_address || !interface.has_master)
     });
     interfaces.sort_by_key(|interface| {

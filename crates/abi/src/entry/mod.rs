@@ -5,9 +5,12 @@
 //! trusts them: that is the safety contract of every `unsafe extern "C" fn` below.
 #![allow(clippy::missing_safety_doc)]
 
+pub(crate) mod devices;
 pub(crate) mod fork;
 pub(crate) mod legacy;
 pub(crate) mod provider;
+pub(crate) mod query;
 pub(crate) mod rates;
+pub(crate) mod sysfs;
 pub(crate) mod text;
 pub(crate) mod unsupported;

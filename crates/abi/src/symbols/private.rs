@@ -3,7 +3,7 @@
 //! Programs that also load libmlx5 or libefa do not start without them. They are called only by
 //! plug-ins that drive a kernel device, which there is none of, except for those that work.
 
-use super::Status::{Stub, Unsupported};
+use super::Status::{Stub, Works};
 use super::{Private, object, private};
 
 /// Exported once for every private node.
@@ -72,8 +72,8 @@ pub const PRIVATE: &[Private] = &[
     private("ibv_cmd_req_notify_cq", Stub, "provider::not_supported", "providers"),
     private("ibv_cmd_rereg_mr", Stub, "provider::not_supported", "libmlx5 providers"),
     private("ibv_cmd_resize_cq", Stub, "provider::not_supported", "libmlx5 providers"),
-    private("ibv_query_gid_type", Unsupported, "unsupported::minus_one", "ibverbs-utils libmlx5 providers pyverbs"),
-    private("ibv_read_ibdev_sysfs_file", Unsupported, "unsupported::minus_one", "none seen"),
+    private("ibv_query_gid_type", Works, "query::query_gid_type", "ibverbs-utils libmlx5 providers pyverbs"),
+    private("ibv_read_ibdev_sysfs_file", Works, "sysfs::read_ibdev_sysfs_file", "none seen"),
     object("verbs_allow_disassociate_destroy", Stub, "a flag that is always false", "libmlx5 providers"),
     private("verbs_init_cq", Stub, "provider::nothing", "libmlx5 providers"),
     private("verbs_open_device", Stub, "provider::null", "libmlx5 providers"),

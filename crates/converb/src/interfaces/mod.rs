@@ -42,7 +42,8 @@ impl Interface {
     pub fn all() -> io::Result<Vec<Self>> {
         let mut socket = netlink::Socket::open()?;
         let mut interfaces = Vec::new();
-        socket.dump(Dump::Links, |header, attributes| interfaces.extend(link(header, attributes)))?;
+        socket
+            .dump(Dump::Links, |header, attributes| interfaces.extend(link(header, attributes)))?;
         socket.dump(Dump::Addresses, |header, attributes| {
             let Some((index, address)) = address(header, attributes) else { return };
             if let Some(interface) = by_index(&mut interfaces, index) {

@@ -57,8 +57,7 @@ pub(super) fn megabits(name: &str) -> Option<u32> {
         partner_advertising: 0,
         more_reserved: [0; 2],
     };
-    let mut request =
-        Request { name: [0; libc::IFNAMSIZ], data: &raw mut settings, rest: [0; 16] };
+    let mut request = Request { name: [0; libc::IFNAMSIZ], data: &raw mut settings, rest: [0; 16] };
     request.name.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     // One byte must stay zero.
     if request.name[libc::IFNAMSIZ - 1] != 0 {

@@ -28,8 +28,7 @@ fn a_tentative_address_is_left_out() {
     assert_eq!(address(&header, Attributes(&good)), Some((7, IpAddr::from(value))));
 
     let mut tentative = good.clone();
-    tentative
-        .extend(attribute(libc::IFA_FLAGS, &(libc::IFA_F_TENTATIVE | 0x80u32).to_ne_bytes()));
+    tentative.extend(attribute(libc::IFA_FLAGS, &(libc::IFA_F_TENTATIVE | 0x80u32).to_ne_bytes()));
     assert_eq!(address(&header, Attributes(&tentative)), None);
 }
 

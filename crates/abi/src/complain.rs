@@ -1,0 +1,25 @@
+//! Errors that a number cannot explain are said on standard error, each once.
+
+use crate::guard::Errno;
+use converb::Error;
+use std::sync::{Mutex, PoisonError};
+
+/// Turns an error into its number. One that the program's author or user can do something about,
+/// and that `errno` says too little about, is printed, once for every text.
+pub(crate) fn about(action: &'static str) -> impl Fn(Error) -> Errno {
+    move |error| {
+        if let Error::System { .. } = error {
+            say_once(&format!("converb: cannot {action}: {error}"));
+        }
+        Errno(error.errno())
+    }
+}
+
+fn say_once(line: &str) {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if !said.iter().any(|other| other == line) {
+        eprintln!("{line}");
+        said.push(line.to_owned());
+    }
+}

@@ -1,0 +1,67 @@
+//! An opened device.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::events::{Event, EventQueue};
+use crate::gid::Gid;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// An opened device, to which objects belong. Opening costs nothing: the network is joined when
+/// the first queue pair is created.
+#[derive(Debug)]
+pub struct Context {
+    device: Arc<Device>,
+    events: EventQueue,
+}
+
+/// The number of the only port.
+pub const PORT: u8 = 1;
+
+impl Context {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn open(device: &Arc<Device>) -> Result<Arc<Self>, Error> {
+        let events = EventQueue::new()
+            .map_err(Error::system("make a descriptor for asynchronous events"))?;
+        Ok(Arc::new(Self { device: Arc::clone(device), events }))
+    }
+
+    /// The device that was opened.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The GID at an index of the port's table.
+    ///
+    /// # Errors
+    /// `Invalid` for a port or index that does not exist, `Empty` for an entry without a GID.
+    pub fn gid(&self, port: u32, index: usize) -> Result<Gid, Error> {
+        if port != u32::from(PORT) {
+            return Err(Error::Invalid("the only port is 1"));
+        }
+        match self.device.gids().get(index) {
+            None => Err(Error::Invalid("the GID table is shorter than that")),
+            Some(Gid::ZERO) => Err(Error::Empty),
+            Some(gid) => Ok(gid),
+        }
+    }
+
+    /// The next asynchronous event; waits for one unless [`async_descriptor`] was made
+    /// non-blocking.
+    ///
+    /// [`async_descriptor`]: Self::async_descriptor
+    ///
+    /// # Errors
+    /// `EAGAIN` from a non-blocking descriptor, `EINTR`.
+    pub fn next_event(&self) -> Result<Event, Error> {
+        self.events.take().map_err(Error::system("read an asynchronous event"))
+    }
+
+    /// Readable while asynchronous events wait: for poll and epoll.
+    pub fn async_descriptor(&self) -> BorrowedFd<'_> {
+        self.events.descriptor()
+    }
+}

@@ -1,0 +1,155 @@
+//! Asynchronous events: what happens to a device or an object while nobody asks.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+
+/// What happened (`enum ibv_event_type`; the values are the ABI's).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum EventKind {
+    /// A completion queue was overrun.
+    CompletionQueueError = 0,
+    /// A queue pair failed.
+    QueuePairFatal = 1,
+    /// A peer's request could not be understood or served.
+    RequestError = 2,
+    /// A peer's request had no right to our memory.
+    AccessError = 3,
+    /// The first packet came before the queue pair was ready to send.
+    CommunicationEstablished = 4,
+    /// The send queue has drained.
+    SendQueueDrained = 5,
+    /// The device cannot go on.
+    DeviceFatal = 8,
+    /// The port came up.
+    PortActive = 9,
+    /// The port went down.
+    PortError = 10,
+    /// A queue pair took its last receive from a shared queue.
+    LastReceiveReached = 16,
+    /// The GID table has changed.
+    GidChange = 18,
+}
+
+/// What it happened to. Objects are named by the number that they were created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// A completion queue.
+    CompletionQueue(u64),
+    /// A queue pair.
+    QueuePair(u64),
+    /// A port of the device.
+    Port(u8),
+}
+
+/// An asynchronous event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// To what.
+    pub element: Element,
+}
+
+/// The events of a context that wait to be read, and the descriptor that says so.
+#[derive(Debug)]
+pub(crate) struct EventQueue {
+    /// A semaphore: it is readable as long as its value, the number of events, is above 0.
+    descriptor: OwnedFd,
+    waiting: Mutex<VecDeque<Event>>,
+}
+
+/// A program that never reads its events loses those beyond this number.
+const WAITING_MAX: usize = 4096;
+
+impl EventQueue {
+    pub(crate) fn new() -> io::Result<Self> {
+        // The program decides about O_NONBLOCK, as it does for the kernel's descriptors.
+        let descriptor = eventfd(0, EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC)?;
+        Ok(Self { descriptor, waiting: Mutex::new(VecDeque::new()) })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    pub(crate) fn raw_descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// Adds an event; never blocks.
+    pub(crate) fn push(&self, event: Event) {
+        let mut waiting = self.lock();
+        if waiting.len() < WAITING_MAX {
+            waiting.push_back(event);
+            // The counter holds far more than WAITING_MAX, so this neither blocks nor fails.
+            let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// The oldest event; waits for one unless the program has made the descriptor non-blocking.
+    ///
+    /// # Errors
+    /// `EAGAIN` from a non-blocking descriptor without an event; `EINTR`.
+    pub(crate) fn take(&self) -> io::Result<Event> {
+        loop {
+            let mut count = [0; 8];
+            rustix::io::read(&self.descriptor, &mut count)?;
+            // An event whose object was destroyed has been withdrawn, but its count has not.
+            if let Some(event) = self.lock().pop_front() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Forgets the events of an object that is being destroyed.
+    pub(crate) fn withdraw(&self, element: Element) {
+        self.lock().retain(|event| event.element != element);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Event>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(queue: &EventQueue) -> bool {
+        let mut descriptors = [PollFd::from_borrowed_fd(queue.descriptor(), PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn the_descriptor_is_readable_while_events_wait() {
+        let queue = EventQueue::new().unwrap();
+        assert!(!is_readable(&queue));
+        let events = [1, 2].map(|number| Event {
+            kind: EventKind::CommunicationEstablished,
+            element: Element::QueuePair(number),
+        });
+        events.map(|event| queue.push(event));
+        assert_eq!(queue.take().unwrap(), events[0]);
+        assert!(is_readable(&queue));
+        assert_eq!(queue.take().unwrap(), events[1]);
+        assert!(!is_readable(&queue));
+    }
+
+    #[test]
+    fn the_events_of_a_destroyed_object_are_never_delivered() {
+        let queue = EventQueue::new().unwrap();
+        let event =
+            |number| Event { kind: EventKind::AccessError, element: Element::QueuePair(number) };
+        queue.push(event(1));
+        queue.push(event(2));
+        queue.withdraw(Element::QueuePair(1));
+        assert_eq!(queue.take().unwrap(), event(2));
+        rustix::io::ioctl_fionbio(queue.descriptor(), true).unwrap();
+        assert_eq!(queue.take().unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+    }
+}
