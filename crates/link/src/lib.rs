@@ -1,1 +1,27 @@
-//! converb-link
+//! Everything that does I/O: UDP sockets, program memory, rings between processes, descriptors.
+//!
+//! This crate owns the system calls of the data path. It implements the driver's `Port` over the
+//! sockets of one or more slots ([`UdpPort`]), the engine's `Memory` over the memory of the very
+//! process it runs in ([`ProgramMemory`]), and the signals that completion channels raise. It
+//! never creates a slot or talks to the agent (slot sockets come in as descriptors), never
+//! connects a slot socket or binds it to a device, never starts a thread, and knows nothing of
+//! queue pairs beyond the number that picks a slot. Read `udp/port.rs` next, then
+//! `udp/outgoing.rs` and `udp/incoming.rs` for the life of a packet, `socket/` for what is asked
+//! of the kernel, one feature a file.
+
+mod counters;
+mod descriptor;
+mod memory;
+mod random;
+mod signal;
+mod socket;
+mod udp;
+
+pub mod thread;
+
+pub use counters::{Counter, Counters};
+pub use descriptor::raise;
+pub use memory::ProgramMemory;
+pub use signal::EventSignal;
+pub use socket::{Family, prepare_slot_socket};
+pub use udp::{Incoming, Outgoing, Relay, Relayed, Settings, Slot, UdpPort};

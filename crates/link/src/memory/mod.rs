@@ -1,0 +1,5 @@
+//! The memory of the program we live in.
+
+mod program;
+
+pub use program::ProgramMemory;

@@ -1,0 +1,128 @@
+//! The invariant CRC of what travels between two UDP endpoints.
+
+use converb_wire::icrc::{self, IPV4_WORD_TO_BTH, Prefix};
+use converb_wire::{IpProtocol, Ipv4, Ipv6, Udp};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// Identification and flags of an IPv4 header with DF set and this Identification: what we send
+/// and expect of peers.
+pub(crate) const fn word_of(identification: u16) -> u32 {
+    (identification as u32) << 16 | DONT_FRAGMENT
+}
+
+/// The Identification in such a word, if the flags are DF and the packet is no fragment.
+pub(crate) const fn identification_of(word: u32) -> Option<u16> {
+    if word & 0xffff == DONT_FRAGMENT { Some((word >> 16) as u16) } else { None }
+}
+
+const DONT_FRAGMENT: u32 = 0x4000;
+
+/// The addresses and ports that the invariant CRC covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    addresses: Addresses,
+    source_port: u16,
+    destination_port: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addresses {
+    Ipv4(Ipv4Addr, Ipv4Addr),
+    Ipv6(Ipv6Addr, Ipv6Addr),
+}
+
+impl Flow {
+    /// From one endpoint to another; IPv4 addresses in their v4-mapped form. `None` if the
+    /// addresses are of different families.
+    pub(crate) fn new(
+        (source, source_port): (Ipv6Addr, u16),
+        (destination, destination_port): (Ipv6Addr, u16),
+    ) -> Option<Self> {
+        let addresses = match (source.to_ipv4_mapped(), destination.to_ipv4_mapped()) {
+            (Some(source), Some(destination)) => Addresses::Ipv4(source, destination),
+            (None, None) => Addresses::Ipv6(source, destination),
+            _ => return None,
+        };
+        Some(Self { addresses, source_port, destination_port })
+    }
+
+    /// The source, if this is IPv4: then packets have an Identification.
+    pub(crate) const fn ipv4_source(&self) -> Option<Ipv4Addr> {
+        match self.addresses {
+            Addresses::Ipv4(source, _) => Some(source),
+            Addresses::Ipv6(..) => None,
+        }
+    }
+
+    /// Whether this is IPv4.
+    pub(crate) const fn is_ipv4(&self) -> bool {
+        matches!(self.addresses, Addresses::Ipv4(..))
+    }
+
+    /// The invariant CRC of a packet, BTH to pad, that has this Identification and DF set. IPv6
+    /// has none and does not look at it.
+    pub(crate) fn icrc(&self, identification: u16, transport: &[u8]) -> u32 {
+        let length = (transport.len() + icrc::LENGTH) as u16;
+        let udp = Udp::new(self.source_port, self.destination_port, length);
+        let length = length.saturating_add(Udp::LENGTH as u16);
+        let prefix = match self.addresses {
+            Addresses::Ipv4(source, destination) => {
+                let header = Ipv4 {
+                    identification,
+                    ..Ipv4::new(source, destination, IpProtocol::UDP, length)
+                };
+                Prefix::ipv4(&header, &udp)
+            }
+            Addresses::Ipv6(source, destination) => {
+                let header = Ipv6::new(source, destination, IpProtocol::UDP, length);
+                Prefix::ipv6(&header, &udp)
+            }
+        };
+        prefix.icrc(transport)
+    }
+}
+
+/// The word with Identification and flags that a packet of `transport_bytes` (BTH to pad) was
+/// sent with, given the CRC that came and the one that it has with `assumed` as that word. The
+/// word of a damaged packet is arbitrary.
+pub(crate) fn actual_word(
+    received: u32,
+    computed: u32,
+    assumed: u32,
+    transport_bytes: usize,
+) -> u32 {
+    // What the two CRCs differ by is the contribution of what the two words differ by.
+    icrc::ipv4_word(received, computed, IPV4_WORD_TO_BTH + transport_bytes) ^ assumed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(last: u8) -> Ipv6Addr {
+        Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped()
+    }
+
+    #[test]
+    fn the_word_of_a_packet_is_read_from_its_crc() {
+        let flow = Flow::new((mapped(1), 50_000), (mapped(2), 4791)).expect("one family");
+        for bytes in [16, 60, 4112] {
+            let transport: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
+            let received = flow.icrc(0xbeef, &transport);
+            let computed = flow.icrc(3, &transport);
+            let word = actual_word(received, computed, word_of(3), transport.len());
+            assert_eq!(identification_of(word), Some(0xbeef));
+            let damaged = actual_word(received ^ 1, computed, word_of(3), transport.len());
+            assert_eq!(identification_of(damaged), None);
+        }
+    }
+
+    #[test]
+    fn a_flow_has_one_family_and_ipv6_no_identification() {
+        let six: Ipv6Addr = "fd00::1".parse().expect("an address");
+        assert!(Flow::new((six, 1), (mapped(1), 2)).is_none());
+        let flow = Flow::new((six, 1), (six, 2)).expect("one family");
+        assert_eq!(flow.icrc(1, &[0; 20]), flow.icrc(2, &[0; 20]));
+        assert_eq!(flow.ipv4_source(), None);
+    }
+}

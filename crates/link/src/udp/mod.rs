@@ -1,0 +1,23 @@
+//! RoCEv2 over the kernel's UDP: the driver's `Port`.
+//!
+//! Out: `outgoing.rs` collects packets in runs, `destination.rs` decides which socket a run
+//! leaves from, `sender.rs` owns those sockets. In: `incoming.rs` splits what arrived and checks
+//! each packet just before it is used, `source.rs` knows whose IPv4 Identification to expect.
+//! `flow.rs` is the invariant CRC, `waiting.rs` waits and wakes, `relay.rs` is how packets reach
+//! the process they belong to when the kernel gave them to another.
+
+mod destination;
+mod flow;
+mod incoming;
+mod outgoing;
+mod port;
+mod relay;
+mod run;
+mod sender;
+mod source;
+mod waiting;
+
+pub use incoming::Incoming;
+pub use outgoing::Outgoing;
+pub use port::{Settings, Slot, UdpPort};
+pub use relay::{Relay, Relayed};

@@ -1,0 +1,224 @@
+//! The port: slot sockets to receive by, senders, and what they share.
+
+use super::destination::Destinations;
+use super::incoming::{Arriving, Incoming};
+use super::outgoing::{Departure, Outgoing, slot_of};
+use super::relay::Relay;
+use super::sender::Senders;
+use super::waiting::{SLOTS_MAX, Waker, Watched, wait};
+use crate::counters::Counters;
+use crate::memory::ProgramMemory;
+use crate::random::random;
+use crate::signal::EventSignal;
+use crate::socket::{Family, family_of, local_port, open_sender, prepare_slot_socket};
+use converb_driver::{Interest, Port, Received, Sent, Woken};
+use converb_engine::Time;
+use converb_wire::{Bth, ROCE_V2_PORT};
+use core::sync::atomic::AtomicU32;
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+/// A slot of ours.
+#[derive(Debug)]
+pub struct Slot {
+    /// The high 10 bits of the queue pair numbers that are received here.
+    pub index: u16,
+    /// The member of the group of sockets that the kernel gives packets for them to.
+    pub socket: OwnedFd,
+}
+
+/// How a port is to work.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The UDP port that packets are sent to.
+    pub destination_port: u16,
+    /// The largest receive buffer to ask for, as the kernel counts it; `None`: as large as the
+    /// kernel gives.
+    pub receive_buffer_bytes_max: Option<u32>,
+    /// Whether the kernel may be asked to cut up sends (GSO).
+    pub is_segmenting: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { destination_port: ROCE_V2_PORT, receive_buffer_bytes_max: None, is_segmenting: true }
+    }
+}
+
+impl Settings {
+    /// The defaults, changed by the environment: `CONVERB_RECEIVE_BUFFER` is the largest receive
+    /// buffer to ask for, in bytes. A value that is no number is as good as none.
+    pub fn from_environment() -> Self {
+        let receive_buffer_bytes_max =
+            std::env::var("CONVERB_RECEIVE_BUFFER").ok().and_then(|value| value.parse().ok());
+        Self { receive_buffer_bytes_max, ..Self::default() }
+    }
+}
+
+/// RoCEv2 over UDP sockets.
+pub struct UdpPort {
+    sockets: Vec<Arriving>,
+    slots: Vec<u16>,
+    departure: Arc<Departure>,
+    counters: Arc<Counters>,
+    waker: Waker,
+    relay: OnceLock<Box<dyn Relay>>,
+    memory: ProgramMemory,
+    receive_buffer_bytes: usize,
+}
+
+impl UdpPort {
+    /// A port that receives by these slots. Their sockets are bound already; they are neither
+    /// connected nor bound to a device here, which would take them out of their group.
+    ///
+    /// # Errors
+    /// When a descriptor is no UDP socket, the kernel lacks an option without which the invariant
+    /// CRC cannot be checked, or there are no descriptors left. `INVAL`: more than 32 slots.
+    pub fn new(slots: Vec<Slot>, settings: Settings) -> Result<Self, Errno> {
+        if slots.len() > SLOTS_MAX {
+            return Err(Errno::INVAL);
+        }
+        let mut receive_buffer_bytes = usize::MAX;
+        let mut sockets = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let slot = Slot { index: slot.index, socket: crate::raise(slot.socket) };
+            let bytes =
+                prepare_slot_socket(slot.socket.as_fd(), settings.receive_buffer_bytes_max)?;
+            receive_buffer_bytes = receive_buffer_bytes.min(bytes);
+            let port = local_port(slot.socket.as_fd())?;
+            sockets.push(Arriving { slot, port, overflows: AtomicU32::new(0) });
+        }
+        let family = match sockets.first() {
+            Some(arriving) => family_of(arriving.slot.socket.as_fd())?,
+            None if open_sender(Family::Dual).is_ok() => Family::Dual,
+            None => Family::Inet4,
+        };
+        let counters = Arc::new(Counters::default());
+        let departure = Departure {
+            senders: Senders::new(family, sockets.first().map(|arriving| &arriving.slot)),
+            destinations: Destinations::default(),
+            counters: Arc::clone(&counters),
+            destination_port: settings.destination_port,
+            is_plain: !settings.is_segmenting,
+        };
+        Ok(Self {
+            slots: sockets.iter().map(|arriving| arriving.slot.index).collect(),
+            sockets,
+            departure: Arc::new(departure),
+            counters,
+            waker: Waker::new()?,
+            relay: OnceLock::new(),
+            memory: ProgramMemory::new(),
+            receive_buffer_bytes,
+        })
+    }
+
+    /// Gives the port the way to the other processes of this host. Only the first one counts.
+    pub fn set_relay(&self, relay: Box<dyn Relay>) {
+        let _ = self.relay.set(relay);
+    }
+
+    /// What this port has counted.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn watched<'a>(&'a self, signal: Option<BorrowedFd<'a>>) -> Watched<'a> {
+        Watched {
+            waker: &self.waker,
+            sockets: &self.sockets,
+            relay: self.relay.get().map(Box::as_ref),
+            senders: &self.departure.senders,
+            signal,
+            counters: &self.counters,
+        }
+    }
+
+    /// Whether the program has closed descriptors of ours, so that slots must be fetched again.
+    pub fn has_lost_descriptors(&self) -> bool {
+        self.counters.descriptors_lost.value() > 0
+    }
+}
+
+impl Port for UdpPort {
+    type Outgoing = Outgoing;
+    type Incoming = Incoming;
+    type Memory = ProgramMemory;
+    type Signal = EventSignal;
+
+    fn new_outgoing(&self) -> Outgoing {
+        Outgoing::new(Arc::clone(&self.departure))
+    }
+
+    fn new_incoming(&self) -> Incoming {
+        Incoming::new()
+    }
+
+    fn is_empty(&self, batch: &Outgoing) -> bool {
+        batch.is_empty()
+    }
+
+    fn send(&self, batch: &mut Outgoing) -> Sent {
+        batch.send()
+    }
+
+    fn receive(&self, batch: &mut Incoming) -> bool {
+        let mut has_received = batch.receive(&self.sockets, &self.counters);
+        if let Some(relay) = self.relay.get() {
+            has_received |= batch.take_over(relay.as_ref(), &self.counters);
+        }
+        has_received
+    }
+
+    fn next<'a>(&self, batch: &'a mut Incoming) -> Option<Received<'a>> {
+        batch.next(&self.sockets, &self.counters)
+    }
+
+    fn wait(&self, interest: Interest) -> Woken {
+        wait(&self.watched(None), interest)
+    }
+
+    fn wait_with(&self, signal: &EventSignal, interest: Interest) -> Woken {
+        wait(&self.watched(Some(signal.as_fd())), interest)
+    }
+
+    fn wake(&self) {
+        self.waker.wake();
+    }
+
+    fn memory(&self) -> &ProgramMemory {
+        &self.memory
+    }
+
+    fn now(&self) -> Time {
+        let now = clock_gettime(ClockId::Monotonic);
+        // Neither is negative, and 2^64 ns are 584 years of uptime.
+        let nanoseconds = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+        Time::from_nanoseconds(nanoseconds)
+    }
+
+    fn slots(&self) -> &[u16] {
+        &self.slots
+    }
+
+    fn receive_buffer_bytes(&self) -> usize {
+        self.receive_buffer_bytes
+    }
+
+    fn random(&self) -> u64 {
+        random()
+    }
+
+    fn pass_on(&self, packet: &Received<'_>) -> bool {
+        let passed = match (Bth::parse(packet.bytes), self.relay.get()) {
+            (Some((bth, _)), Some(relay)) => relay.pass_on(slot_of(bth.destination), packet),
+            _ => false,
+        };
+        let counter =
+            if passed { &self.counters.passed_on_packets } else { &self.counters.dropped_not_ours };
+        counter.add(1);
+        passed
+    }
+}
