@@ -37,6 +37,8 @@ pub struct Woken {
     pub sendable: bool,
     /// Somebody called [`Port::wake`].
     pub by_request: bool,
+    /// The signal of [`Port::wait_with`] is raised.
+    pub by_signal: bool,
 }
 
 /// What to wait for.
@@ -90,6 +92,9 @@ pub trait Port: Send + Sync + 'static {
 
     /// Waits for what `interest` names. Several threads may wait at once.
     fn wait(&self, interest: Interest) -> Woken;
+
+    /// Waits for what `interest` names, or until `signal` is raised (which does not take it).
+    fn wait_with(&self, signal: &Self::Signal, interest: Interest) -> Woken;
 
     /// Ends one [`wait`](Self::wait), the current or the next.
     fn wake(&self);

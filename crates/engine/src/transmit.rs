@@ -11,12 +11,8 @@ pub trait PacketSink {
     /// Room for a packet of exactly `length` bytes to queue pair `destination` behind `path`.
     /// `None`: the batch takes no more packets (or none to that place); nothing was begun, send
     /// the batch and try again. An empty batch always takes a packet.
-    fn begin(
-        &mut self,
-        path: &AddressVector,
-        destination: Qpn,
-        length: usize,
-    ) -> Option<&mut [u8]>;
+    fn begin(&mut self, path: &AddressVector, destination: Qpn, length: usize)
+    -> Option<&mut [u8]>;
 
     /// The packet begun last is complete: seal it.
     fn finish(&mut self);

@@ -177,8 +177,8 @@ impl QueuePair {
             return Err(ModifyError::OtherState(from));
         }
         let to = if mask.contains(AttributeMask::STATE) { new.state } else { from };
-        let change = transition(self.service, from, to)
-            .ok_or(ModifyError::NoSuchTransition { from, to })?;
+        let change =
+            transition(self.service, from, to).ok_or(ModifyError::NoSuchTransition { from, to })?;
         let missing = change.required.without(mask);
         if missing != AttributeMask::NONE {
             return Err(ModifyError::Missing(missing));
@@ -310,9 +310,7 @@ impl QueuePair {
         if packet.info().transport == Transport::Cnp {
             return Counters::count(&counters.congestion_notifications);
         }
-        if packet.info().transport != Transport::Rc
-            || self.service != Service::ReliableConnection
-        {
+        if packet.info().transport != Transport::Rc || self.service != Service::ReliableConnection {
             return Counters::count(&counters.dropped_wrong_service);
         }
         if packet.bth().partition_key & 0x7fff != Bth::DEFAULT_PARTITION_KEY & 0x7fff {

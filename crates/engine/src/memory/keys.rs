@@ -95,7 +95,11 @@ impl KeyTable {
     /// An empty table; `secret` makes its keys unpredictable.
     pub fn new(secret: u64) -> Self {
         let (low, high) = (secret as u32, (secret >> 32) as u32);
-        Self { regions: Vec::new(), free: Vec::new(), secret: [low, high, low ^ high.rotate_left(9)] }
+        Self {
+            regions: Vec::new(),
+            free: Vec::new(),
+            secret: [low, high, low ^ high.rotate_left(9)],
+        }
     }
 
     /// Registers a region. `random` goes into the key, so that an old key of the same place
@@ -188,7 +192,8 @@ impl KeyTable {
         }
         let offset = iova.checked_sub(region.spec.iova).ok_or(KeyError::OutOfBounds)?;
         let end = offset.checked_add(length).ok_or(KeyError::OutOfBounds)?;
-        if end > region.spec.length && !crate::planted::is(crate::planted::Planted::BoundUnchecked) {
+        if end > region.spec.length && !crate::planted::is(crate::planted::Planted::BoundUnchecked)
+        {
             return Err(KeyError::OutOfBounds);
         }
         Ok(region.spec.address.wrapping_add(offset))

@@ -25,8 +25,7 @@ impl Requester {
         let is_ack = matches!(aeth.syndrome, Syndrome::Ack { .. });
         // An ACK may be of anything ever sent. A NAK answers what is in flight now: after going
         // back, one for a packet that was not sent again yet is an old one.
-        let (limit, sent) =
-            if is_ack { (psn.plus(1), self.sent_end) } else { (psn, self.cursor) };
+        let (limit, sent) = if is_ack { (psn.plus(1), self.sent_end) } else { (psn, self.cursor) };
         let sent = sent.since(self.unacknowledged);
         let distance = limit.since(self.unacknowledged);
         if distance > sent || (!is_ack && distance == sent) {

@@ -76,9 +76,7 @@ impl Requester {
         let number = self.work_of(start);
         let index = start.since(self.progress[self.queue.slot(number)].first);
         match self.queue.work(number).operation {
-            Operation::Read(_) => {
-                self.write_read(identity, sink, number, index, end.since(start))
-            }
+            Operation::Read(_) => self.write_read(identity, sink, number, index, end.since(start)),
             _ => self.write_packet(identity, env, sink, number, index, true),
         }
     }
@@ -198,7 +196,8 @@ impl Requester {
         let Some(bytes) = sink.begin(&identity.path, identity.destination, total) else {
             return Built::SinkFull;
         };
-        let mut bth = identity.bth(Self::opcode(work.operation, position), progress.first.plus(index));
+        let mut bth =
+            identity.bth(Self::opcode(work.operation, position), progress.first.plus(index));
         bth.pad = pad as u8;
         bth.ack_request = ack_request;
         bth.solicited = work.flags.solicited && position.ends();

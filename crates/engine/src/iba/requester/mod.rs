@@ -317,8 +317,7 @@ impl Requester {
         if kept >= in_flight {
             return;
         }
-        let kept_charge =
-            (u64::from(self.charged) * u64::from(kept) / u64::from(in_flight)) as u32;
+        let kept_charge = (u64::from(self.charged) * u64::from(kept) / u64::from(in_flight)) as u32;
         env.path.left(self.charged - kept_charge);
         self.charged = kept_charge;
         self.cursor = psn;
@@ -351,8 +350,7 @@ impl Requester {
                 Counters::count(&env.counters.tail_probes);
                 // What was sent again may be lost again; else the last packet tells the most.
                 let last = self.sent_end.minus(1);
-                let last_is_data =
-                    self.queue.work(self.work_of(last)).operation.returns_data();
+                let last_is_data = self.queue.work(self.work_of(last)).operation.returns_data();
                 let oldest = self.recovery.is_waiting() || last_is_data || count % 2 == 1;
                 let psn = if oldest { self.unacknowledged } else { last };
                 self.resend_from(psn);
@@ -371,9 +369,8 @@ impl Requester {
 
     /// Sends the packet `psn` again before anything else; of a READ, the part that is missing.
     fn resend_from(&mut self, psn: Psn) {
-        let read = self.reads.iter().find(|read| {
-            !psn.is_before(read.start) && psn.is_before(read.end)
-        });
+        let read =
+            self.reads.iter().find(|read| !psn.is_before(read.start) && psn.is_before(read.end));
         let end = read.map_or(psn.plus(1), |read| {
             let missing = (1..read.end.since(psn)).find(|&n| self.received.contains(psn.plus(n)));
             missing.map_or(read.end, |count| psn.plus(count))

@@ -61,8 +61,7 @@ impl Responder {
         self.message = Some(Message::Send { received });
         let payload = packet.payload();
         let list = &self.receive.scatter;
-        let placed =
-            scatter(env.keys, env.memory, env.domain, list, u64::from(received), payload);
+        let placed = scatter(env.keys, env.memory, env.domain, list, u64::from(received), payload);
         let total = received + payload.len() as u32;
         if let Err(error) = placed {
             let (status, reason, code) = match error {

@@ -113,8 +113,7 @@ impl Responder {
         let payload = (plan.length - offset).min(identity.mtu) as usize;
         let pad = payload.wrapping_neg() & 3;
         let head = Bth::LENGTH + if with_aeth { Aeth::LENGTH } else { 0 };
-        let Some(bytes) =
-            sink.begin(&identity.path, identity.destination, head + payload + pad)
+        let Some(bytes) = sink.begin(&identity.path, identity.destination, head + payload + pad)
         else {
             return false;
         };

@@ -1,0 +1,103 @@
+//! A completion queue with its lock: filled by whoever runs a queue pair, emptied by the program.
+
+use crate::channel::Channel;
+use crate::facade::{Facade, Mutex};
+use crate::listener::{AsyncEvent, Listener};
+use crate::port::Signal;
+use converb_engine::{Completion, CompletionQueue, Overrun};
+use converb_wire::Qpn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A completion queue (`ibv_create_cq`).
+pub struct CompletionQueueHandle<G: Signal, S: Facade> {
+    queue: S::Mutex<CompletionQueue>,
+    /// How many wait, to be looked at without the lock.
+    waiting: AtomicUsize,
+    channel: Option<Arc<Channel<G, S>>>,
+    listener: Arc<dyn Listener>,
+    cookie: u64,
+}
+
+impl<G: Signal, S: Facade> CompletionQueueHandle<G, S> {
+    /// A queue of `capacity` completions; `cookie` names it in its channel's events and to the
+    /// listener.
+    pub fn new(
+        capacity: usize,
+        channel: Option<Arc<Channel<G, S>>>,
+        listener: Arc<dyn Listener>,
+        cookie: u64,
+    ) -> Self {
+        let queue = S::Mutex::new(CompletionQueue::new(capacity));
+        Self { queue, waiting: AtomicUsize::new(0), channel, listener, cookie }
+    }
+
+    /// Takes up to `completions.len()` of the oldest completions; returns how many.
+    pub fn take(&self, completions: &mut [Completion]) -> usize {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let mut queue = self.queue.lock();
+        let mut count = 0;
+        for place in completions {
+            let Some(completion) = queue.pop() else { break };
+            *place = completion;
+            count += 1;
+        }
+        self.waiting.store(queue.len(), Ordering::Release);
+        count
+    }
+
+    /// Asks for one event (`ibv_req_notify_cq`).
+    pub fn arm(&self, solicited_only: bool) {
+        self.queue.lock().arm(solicited_only);
+    }
+
+    /// How many completions fit.
+    pub fn capacity(&self) -> usize {
+        self.queue.lock().capacity()
+    }
+
+    /// Changes how many fit (`ibv_resize_cq`).
+    ///
+    /// # Errors
+    /// When more wait than would fit.
+    pub fn resize(&self, capacity: usize) -> Result<(), Overrun> {
+        self.queue.lock().resize(capacity)
+    }
+
+    /// The channel it raises events on.
+    pub fn channel(&self) -> Option<&Arc<Channel<G, S>>> {
+        self.channel.as_ref()
+    }
+
+    /// Adds a completion; false if the queue was full, an error that is reported once.
+    pub(crate) fn push(&self, completion: Completion) -> bool {
+        let added = {
+            let mut queue = self.queue.lock();
+            let added = queue.push(completion);
+            self.waiting.store(queue.len(), Ordering::Release);
+            added
+        };
+        match added {
+            Ok(added) => {
+                if let (true, Some(channel)) = (added.raise_event, &self.channel) {
+                    channel.raise(self.cookie);
+                }
+                true
+            }
+            Err(Overrun { first }) => {
+                if first {
+                    self.listener.raise(AsyncEvent::CompletionQueueError { cookie: self.cookie });
+                }
+                false
+            }
+        }
+    }
+
+    pub(crate) fn forget(&self, qpn: Qpn) {
+        let mut queue = self.queue.lock();
+        queue.forget(qpn);
+        self.waiting.store(queue.len(), Ordering::Release);
+    }
+}

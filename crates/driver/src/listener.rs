@@ -1,0 +1,27 @@
+//! Who is told about asynchronous events.
+
+use converb_engine::iba::Event;
+
+/// An asynchronous event and what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncEvent {
+    /// Something happened to a queue pair.
+    QueuePair {
+        /// The cookie it was created with.
+        cookie: u64,
+        /// What.
+        event: Event,
+    },
+    /// A completion queue was full when a completion came (`IBV_EVENT_CQ_ERR`).
+    CompletionQueueError {
+        /// The cookie it was created with.
+        cookie: u64,
+    },
+}
+
+/// Is told about asynchronous events, from any thread, while locks of the driver are held: it
+/// must not call the driver.
+pub trait Listener: Send + Sync {
+    /// An event happened.
+    fn raise(&self, event: AsyncEvent);
+}

@@ -1,0 +1,104 @@
+//! A queue pair with its locks. Posting and protocol are apart: who posts never waits for packets
+//! that are being written.
+
+use crate::completion_queue::CompletionQueueHandle;
+use crate::facade::{Facade, Mutex};
+use crate::listener::Listener;
+use crate::port::Signal;
+use converb_engine::Time;
+use converb_engine::iba::{PathWindow, QueuePair, ReceiveSource, State};
+use converb_engine::memory::ProtectionDomain;
+use converb_engine::work::{PostError, ReceiveRequest, ReceiveRing, ReceiveWork, SendRing};
+use converb_wire::Qpn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A queue pair, shared by the program's threads and the driver's.
+pub struct QueuePairHandle<G: Signal, S: Facade> {
+    pub(crate) qpn: Qpn,
+    pub(crate) domain: ProtectionDomain,
+    pub(crate) cookie: u64,
+    pub(crate) send_cq: Arc<CompletionQueueHandle<G, S>>,
+    pub(crate) receive_cq: Arc<CompletionQueueHandle<G, S>>,
+    pub(crate) listener: Arc<dyn Listener>,
+    pub(crate) receives: ReceiveQueue<S>,
+    /// Send work requests that the protocol has not taken yet.
+    pub(crate) posted: S::Mutex<SendRing>,
+    /// Send work requests that have not completed, taken or not.
+    pub(crate) unfinished: AtomicU32,
+    pub(crate) protocol: S::Mutex<Protocol>,
+    /// There is something for the owner of `protocol` to look at. Whoever unlocks `protocol`
+    /// looks at this again: so who finds it locked may leave.
+    pub(crate) pending: S::Flag,
+    /// The state, for posting, as of the last change.
+    pub(crate) state: AtomicU32,
+}
+
+/// What the protocol lock guards.
+pub(crate) struct Protocol {
+    pub(crate) queue_pair: QueuePair,
+    pub(crate) path: Arc<PathWindow>,
+    /// The earliest deadline that the timer queue knows of.
+    pub(crate) timer: Time,
+    /// Whether the current drain has it on its list.
+    pub(crate) touched: bool,
+}
+
+impl<G: Signal, S: Facade> QueuePairHandle<G, S> {
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    /// Its state.
+    pub fn state(&self) -> State {
+        let state = self.state.load(Ordering::Acquire);
+        State::ALL.into_iter().find(|known| *known as u32 == state).unwrap_or(State::Error)
+    }
+
+    /// The number by which its owner knows it.
+    pub fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    pub(crate) fn publish_state(&self, state: State) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+}
+
+/// Posted receives with their lock.
+pub struct ReceiveQueue<S: Facade> {
+    ring: S::Mutex<ReceiveRing>,
+}
+
+impl<S: Facade> ReceiveQueue<S> {
+    pub(crate) fn new(ring: ReceiveRing) -> Self {
+        Self { ring: S::Mutex::new(ring) }
+    }
+
+    /// Posts receives; on an error those before the one named were posted.
+    pub(crate) fn post(&self, requests: &[ReceiveRequest<'_>]) -> Result<(), (usize, PostError)> {
+        let mut ring = self.ring.lock();
+        for (index, request) in requests.iter().enumerate() {
+            ring.push(request).map_err(|error| (index, error))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self) {
+        self.ring.lock().clear();
+    }
+}
+
+/// The receives of one queue pair as its responder sees them.
+pub(crate) struct OwnReceives<'a, S: Facade>(pub(crate) &'a ReceiveQueue<S>);
+
+impl<S: Facade> ReceiveSource for OwnReceives<'_, S> {
+    fn take(&mut self, work: &mut ReceiveWork) -> bool {
+        self.0.ring.lock().take(work)
+    }
+
+    fn credits(&self) -> Option<usize> {
+        Some(self.0.ring.lock().len())
+    }
+}

@@ -1,0 +1,171 @@
+//! Draining the port: packets in, answers out, then the clocks. One thread at a time, by the
+//! drain lock.
+
+use crate::driver::Driver;
+use crate::facade::{Facade, Mutex, RwLock};
+use crate::port::{Port, Received};
+use crate::queue_pair::{OwnReceives, Protocol, QueuePairHandle};
+use crate::table::QueuePairTable;
+use converb_engine::iba::Environment;
+use converb_engine::memory::KeyTable;
+use converb_engine::{Counters, Time};
+use converb_wire::{Packet, Qpn};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the drain lock guards.
+pub(crate) struct Drain<P: Port, S: Facade> {
+    incoming: P::Incoming,
+    outgoing: P::Outgoing,
+    /// Queue pairs that packets of this batch were for.
+    touched: Vec<Arc<QueuePairHandle<P::Signal, S>>>,
+}
+
+/// After looking in vain for this long a poller lets others have the processor.
+const YIELD_AFTER_NANOSECONDS: u64 = 50_000;
+
+impl<P: Port, S: Facade> Drain<P, S> {
+    pub(crate) fn new(port: &P) -> Self {
+        Self {
+            incoming: port.new_incoming(),
+            outgoing: port.new_outgoing(),
+            touched: Vec::with_capacity(64),
+        }
+    }
+}
+
+impl<P: Port, S: Facade> Driver<P, S> {
+    /// Fetches and executes what has arrived, if no other thread is doing so. Returns whether
+    /// anything had.
+    pub fn drain(&self) -> bool {
+        let Some(mut drain) = self.drain.try_lock() else { return false };
+        let drain = &mut *drain;
+        let now = self.port.now();
+        self.drained_at.store(now.nanoseconds(), Ordering::Release);
+        if self.outlet.is_blocked() {
+            for queue_pair in self.outlet.unblock(&self.port) {
+                self.kick(&queue_pair);
+            }
+        }
+        if self.port.receive(&mut drain.incoming) {
+            self.fruitless_since.store(0, Ordering::Relaxed);
+            self.deliver_batch(drain);
+            self.answer_batch(drain);
+            return true;
+        }
+        // Clocks only now: who was not running has packets to look at first.
+        self.look_at_clocks(now);
+        let since = self.fruitless_since.load(Ordering::Relaxed);
+        if since == 0 {
+            self.fruitless_since.store(now.nanoseconds(), Ordering::Relaxed);
+        } else if now.nanoseconds().saturating_sub(since) > YIELD_AFTER_NANOSECONDS {
+            self.fruitless_since.store(0, Ordering::Relaxed);
+            S::yield_now();
+        }
+        false
+    }
+
+    /// Hands each packet to its queue pair. Packets of one queue pair come in runs, so its lock
+    /// is kept while they last.
+    fn deliver_batch(&self, drain: &mut Drain<P, S>) {
+        let Drain { incoming, touched, .. } = drain;
+        let table = self.table.read();
+        let keys = self.keys.read();
+        let mut current: Option<(&Arc<_>, _)> = None;
+        while let Some(received) = self.port.next(incoming) {
+            let Ok(packet) = Packet::parse(received.bytes) else {
+                Counters::count(&self.counters.dropped_malformed);
+                continue;
+            };
+            let qpn = packet.bth().destination;
+            if current.as_ref().is_none_or(|(handle, _)| handle.qpn != qpn) {
+                current = None;
+                let Some(handle) = self.find(&table, qpn, &received) else { continue };
+                current = Some((handle, handle.protocol.lock()));
+            }
+            let Some((handle, protocol)) = current.as_mut() else { continue };
+            self.deliver(handle, &keys, protocol, &packet, &received);
+            if !core::mem::replace(&mut protocol.touched, true) {
+                touched.push(Arc::clone(handle));
+            }
+        }
+    }
+
+    fn find<'a>(
+        &self,
+        table: &'a QueuePairTable<P::Signal, S>,
+        qpn: Qpn,
+        received: &Received<'_>,
+    ) -> Option<&'a Arc<QueuePairHandle<P::Signal, S>>> {
+        let found = table.find(qpn);
+        let elsewhere = found.is_none() && !table.is_ours(qpn) && self.port.pass_on(received);
+        if found.is_none() && !elsewhere {
+            Counters::count(&self.counters.dropped_unknown_queue_pair);
+        }
+        found
+    }
+
+    fn deliver(
+        &self,
+        handle: &Arc<QueuePairHandle<P::Signal, S>>,
+        keys: &KeyTable,
+        protocol: &mut Protocol,
+        packet: &Packet<'_>,
+        received: &Received<'_>,
+    ) {
+        let mut receives = OwnReceives(&handle.receives);
+        let mut env = Environment {
+            now: Time::from_nanoseconds(self.drained_at.load(Ordering::Relaxed)),
+            keys,
+            memory: self.port.memory(),
+            receives: &mut receives,
+            path: &protocol.path,
+            reads: &self.reads,
+            counters: &self.counters,
+            domain: handle.domain,
+        };
+        protocol.queue_pair.handle_packet(packet, received.bytes, received.source, &mut env);
+    }
+
+    /// Runs the queue pairs that got packets: sends their answers and what the answers they got
+    /// allow them to send.
+    fn answer_batch(&self, drain: &mut Drain<P, S>) {
+        let Drain { outgoing, touched, .. } = drain;
+        for handle in touched.drain(..) {
+            {
+                let keys = self.keys.read();
+                let mut protocol = handle.protocol.lock();
+                protocol.touched = false;
+                self.run(&handle, &keys, &mut protocol, outgoing);
+            }
+            self.serve_pending(&handle);
+        }
+    }
+
+    /// Lets queue pairs look at their clocks whose deadlines have passed.
+    fn look_at_clocks(&self, now: Time) {
+        while self.next_deadline.load(Ordering::Acquire) <= now.nanoseconds() {
+            let due = {
+                let mut timers = self.timers.lock();
+                let due = timers.take_due(now);
+                self.next_deadline.store(timers.next().nanoseconds(), Ordering::Release);
+                due
+            };
+            let Some(qpn) = due else { return };
+            let Some(handle) = self.table.read().find(qpn).cloned() else { continue };
+            {
+                let keys = self.keys.read();
+                let mut protocol = handle.protocol.lock();
+                let protocol = &mut *protocol;
+                protocol.timer = Time::NEVER;
+                self.with_environment(&handle, &keys, protocol, |queue_pair, env| {
+                    queue_pair.handle_timer(env);
+                });
+                let mut batch = self.outlet.batch(&self.port);
+                self.run(&handle, &keys, protocol, &mut batch);
+                self.outlet.give_back(batch);
+            }
+            self.serve_pending(&handle);
+        }
+    }
+}

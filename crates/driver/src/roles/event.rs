@@ -1,0 +1,43 @@
+//! Waiting for a completion event: the waiting thread does the progress thread's work, so that
+//! one wake-up is enough.
+
+use crate::channel::Channel;
+use crate::driver::Driver;
+use crate::facade::{Facade, Mutex};
+use crate::port::{Interest, Port};
+use converb_engine::Time;
+use core::time::Duration;
+use std::sync::atomic::Ordering;
+
+/// No waiter sleeps longer than this without a look around.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+impl<P: Port, S: Facade> Driver<P, S> {
+    /// Waits until the channel's signal is raised, draining the port meanwhile; the signal is
+    /// not taken. `give_up` is asked after each wake-up (a program may close its channel).
+    pub fn wait_event(&self, channel: &Channel<P::Signal, S>, give_up: &dyn Fn() -> bool) {
+        self.event_waiters.fetch_add(1, Ordering::AcqRel);
+        loop {
+            while self.drain() {}
+            if give_up() {
+                break;
+            }
+            let now = self.port.now();
+            let deadline = self.timers.lock().next();
+            let timeout = Some(deadline.since(now).min(WAIT_MAX));
+            let sendable = self.outlet.is_blocked();
+            let interest = Interest { receivable: true, sendable, timeout };
+            let woken = self.port.wait_with(channel.signal(), interest);
+            if woken.by_signal {
+                break;
+            }
+        }
+        self.event_waiters.fetch_sub(1, Ordering::AcqRel);
+        // The progress thread looks again within its pause, a millisecond at most.
+    }
+
+    /// When the next clock has to be looked at.
+    pub fn next_deadline(&self) -> Time {
+        Time::from_nanoseconds(self.next_deadline.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,68 @@
+//! The progress thread: drains when nobody else does, so that one-sided operations complete
+//! while the program sleeps, computes or spins on its own memory.
+//!
+//! While somebody polls it stays away, looking at the poller's time stamp in growing pauses; when
+//! the stamp is old it drains and waits on the port itself.
+
+use crate::driver::Driver;
+use crate::facade::{Facade, Mutex};
+use crate::port::{Interest, Port};
+use converb_engine::Time;
+use core::time::Duration;
+use std::sync::atomic::Ordering;
+
+/// A look at the port this recent means that somebody is polling now.
+const POLLING_NOW: Duration = Duration::from_micros(5);
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+/// After this many batches others get the processor.
+const BATCHES_PER_TURN: usize = 64;
+
+impl<P: Port, S: Facade> Driver<P, S> {
+    /// The life of the progress thread; ends after [`stop`](Self::stop).
+    pub fn run_progress(&self) {
+        let mut pause = PAUSE_MIN;
+        while !self.stopping.load(Ordering::Acquire) {
+            if self.somebody_polls() {
+                self.port.wait(Interest { timeout: Some(pause), ..Interest::default() });
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            pause = PAUSE_MIN;
+            for _ in 0..BATCHES_PER_TURN {
+                if !self.drain() {
+                    break;
+                }
+            }
+            self.sleep();
+        }
+    }
+
+    /// Ends the progress thread.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.port.wake();
+    }
+
+    fn somebody_polls(&self) -> bool {
+        if self.event_waiters.load(Ordering::Acquire) != 0 {
+            return true;
+        }
+        let last = Time::from_nanoseconds(self.polled_at.load(Ordering::Acquire));
+        self.port.now().since(last) < POLLING_NOW
+    }
+
+    /// Waits for packets, room to send or the next deadline.
+    fn sleep(&self) {
+        let deadline = {
+            let mut timers = self.timers.lock();
+            let deadline = timers.next();
+            timers.sleeper = Some(deadline);
+            deadline
+        };
+        let timeout = (deadline < Time::NEVER).then(|| deadline.since(self.port.now()));
+        let sendable = self.outlet.is_blocked();
+        self.port.wait(Interest { receivable: true, sendable, timeout });
+        self.timers.lock().sleeper = None;
+    }
+}
