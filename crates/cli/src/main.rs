@@ -1,1 +1,37 @@
-fn main() {}
+//! The converb command.
+//!
+//! It owns what people type: running a program on Converb's devices (`run.rs`), looking at devices
+//! (`devices.rs`) and at the agent (`agent.rs`). It never speaks RDMA itself, and `converb run`
+//! becomes the program it runs, so that exit status and signals are the program's own. Read
+//! `arguments.rs` next.
+
+mod agent;
+mod arguments;
+mod devices;
+mod failure;
+mod library;
+mod program;
+mod run;
+mod table;
+
+use arguments::{AgentCommand, Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Run(run) => run::run(&run),
+        Command::Devices { verbose, json } => devices::show(verbose, json),
+        Command::Agent(AgentCommand::Serve) => agent::serve(),
+        Command::Agent(AgentCommand::Status { json }) => agent::status(json),
+        Command::Agent(AgentCommand::Stop { force, json }) => agent::stop(force, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("converb: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}

@@ -21,6 +21,9 @@ pub(crate) struct Drain<P: Port, S: Facade> {
     touched: Vec<Arc<QueuePairHandle<P::Signal, S>>>,
 }
 
+/// A queue pair of the table.
+type Handle<P, S> = Arc<QueuePairHandle<<P as Port>::Signal, S>>;
+
 /// After looking in vain for this long a poller lets others have the processor.
 const YIELD_AFTER_NANOSECONDS: u64 = 50_000;
 
@@ -71,7 +74,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         let Drain { incoming, touched, .. } = drain;
         let table = self.table.read();
         let keys = self.keys.read();
-        let mut current: Option<(&Arc<_>, _)> = None;
+        let mut current: Option<(&Handle<P, S>, _)> = None;
         while let Some(received) = self.port.next(incoming) {
             let Ok(packet) = Packet::parse(received.bytes) else {
                 Counters::count(&self.counters.dropped_malformed);
