@@ -1,0 +1,11 @@
+"""Tests of programs that do not fit into a row: each module has a list `SCENARIOS`."""
+
+
+class Scenario:
+    """A test: `body` gets a `pair.Bench` and raises `harness.outcome.Failure`."""
+
+    def __init__(self, name, topologies, body, exclusive=False):
+        self.name = name
+        self.topologies = topologies.split()
+        self.body = body
+        self.exclusive = exclusive
