@@ -9,6 +9,8 @@
 //! Read next: `numbers.rs` (the types of the numbers), `bth.rs` (what every header file looks
 //! like), `opcode_table.rs` (what packets there are), `packet.rs` (a whole packet), `icrc.rs`.
 
+#![forbid(unsafe_code)]
+
 pub mod credit;
 pub mod icrc;
 pub mod timeout;
