@@ -119,7 +119,7 @@ impl Node {
 
     fn post(&self, wr_id: u64, operation: Operation, payload: Payload<'_>) {
         let flags = SendFlags { signaled: true, ..SendFlags::default() };
-        let request = SendRequest { wr_id, operation, flags, payload };
+        let request = SendRequest { wr_id, operation, flags, payload, destination: None };
         self.driver.post_send(&self.queue_pair, &[request]).unwrap();
     }
 }

@@ -6,7 +6,7 @@ mod send_ring;
 
 pub use receive_ring::{ReceiveRing, ReceiveWork};
 pub use request::{
-    Operation, Payload, PostError, ReceiveRequest, RemoteAddress, ScatterGather, SendFlags,
-    SendRequest,
+    DatagramDestination, Operation, Payload, PostError, ReceiveRequest, RemoteAddress,
+    ScatterGather, SendFlags, SendRequest,
 };
 pub use send_ring::{MESSAGE_BYTES_MAX, SendRing, SendWork};

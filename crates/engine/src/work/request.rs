@@ -1,6 +1,7 @@
 //! What a program asks for with `ibv_post_send` and `ibv_post_recv`.
 
-use converb_wire::Rkey;
+use crate::address::AddressVector;
+use converb_wire::{Qpn, Rkey};
 
 /// One piece of registered local memory (`struct ibv_sge`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +74,17 @@ pub struct SendFlags {
     pub solicited: bool,
 }
 
+/// Where a datagram goes: an address handle and what comes with it (`wr.ud`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramDestination {
+    /// How to reach the peer's port.
+    pub path: AddressVector,
+    /// The peer's queue pair.
+    pub qpn: Qpn,
+    /// Its Q_Key; with the highest bit set the sender's own is used instead (IBA 10.2.5).
+    pub queue_key: u32,
+}
+
 /// Where the bytes of a send work request are.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
@@ -93,6 +105,8 @@ pub struct SendRequest<'a> {
     pub flags: SendFlags,
     /// With what bytes.
     pub payload: Payload<'a>,
+    /// Where to; connected queue pairs know, and do not look at it.
+    pub destination: Option<DatagramDestination>,
 }
 
 /// A receive work request (`struct ibv_recv_wr`).

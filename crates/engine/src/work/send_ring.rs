@@ -1,6 +1,8 @@
 //! The ring of send work requests: all memory taken at creation, slots used in turn.
 
-use super::request::{Operation, Payload, PostError, ScatterGather, SendFlags, SendRequest};
+use super::request::{
+    DatagramDestination, Operation, Payload, PostError, ScatterGather, SendFlags, SendRequest,
+};
 
 /// A send work request as a ring holds it; its bytes or scatter-gather entries are beside it.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,8 @@ pub struct SendWork {
     pub length: u32,
     /// Whether the bytes were copied while posting.
     pub inline: bool,
+    /// Where a datagram goes.
+    pub destination: Option<DatagramDestination>,
     entries: u16,
 }
 
@@ -43,6 +47,7 @@ impl SendRing {
             flags: SendFlags::default(),
             length: 0,
             inline: false,
+            destination: None,
             entries: 0,
         };
         Self {
@@ -133,6 +138,7 @@ impl SendRing {
             flags: request.flags,
             length,
             inline: false,
+            destination: request.destination,
             entries: 0,
         };
         match request.payload {
@@ -221,7 +227,8 @@ mod tests {
     use super::*;
 
     fn request<'a>(wr_id: u64, payload: Payload<'a>) -> SendRequest<'a> {
-        SendRequest { wr_id, operation: Operation::Send, flags: SendFlags::default(), payload }
+        let (operation, flags) = (Operation::Send, SendFlags::default());
+        SendRequest { wr_id, operation, flags, payload, destination: None }
     }
 
     #[test]
