@@ -1,1 +1,47 @@
-//! converb-agent
+//! Who owns UDP port 4791 of a network namespace, and how processes share it.
+//!
+//! This crate owns the slots: the SO_REUSEPORT group of sockets and its selector, the vault that
+//! keeps the group alive without its agent, the agent's process with its protocol, and a member's
+//! side of it ([`Membership`]). It never sends or receives a member's packets: those go from the
+//! kernel to the process. It sets no option of a slot's socket beyond what makes it a slot, and
+//! starts no thread.
+//!
+//! The command `converb agent` calls [`serve_from_command_line`] for `serve` with the arguments
+//! after that word, [`status`] for `status`, and [`stop`] for `stop [--force]`;
+//! `converb devices` calls [`device_counters`]. `converb run` sets [`PROGRAM_VARIABLE`].
+//!
+//! Read `group.rs`, `selector.rs` and `vault.rs` next, then `server/mod.rs` for the agent and
+//! `membership/mod.rs` with `membership/takeover.rs` for its members; `start.rs` shows how the
+//! agent gets out of a program that knows nothing of it.
+
+mod command;
+mod counters;
+mod descriptor;
+mod error;
+mod greeting;
+mod group;
+mod identity;
+mod limit;
+mod membership;
+mod name;
+mod option;
+mod process;
+mod selector;
+mod server;
+mod slots;
+mod start;
+mod status;
+mod table;
+mod transfer;
+mod vault;
+
+pub mod protocol;
+
+pub use command::{CommandError, IDLE_VARIABLE, serve_from_command_line};
+pub use counters::{COUNTERS_MAX, CounterPage, DEVICES_MAX};
+pub use error::JoinError;
+pub use group::{PORT, SLOTS_MAX};
+pub use membership::{JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
+pub use selector::QPN_BITS_IN_SLOT;
+pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
+pub use status::{DeviceCounters, Status, Stopped, device_counters, status, stop};

@@ -1,0 +1,71 @@
+//! A member's page as the agent sees it: bytes of another process, to be checked.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout, NAME_SIZE};
+
+/// A page that a member has handed over.
+///
+/// It is read with pread(), never mapped: whatever the member does to it, the agent gets bytes
+/// or an error.
+#[derive(Debug)]
+pub struct PageView {
+    memory: File,
+    layout: Layout,
+}
+
+impl PageView {
+    /// Checks that `memory` is a counter page.
+    ///
+    /// # Errors
+    /// It is something else, or of another version.
+    pub fn open(memory: OwnedFd) -> Result<Self> {
+        let memory = File::from(memory);
+        // Reading from a pipe or socket could wait for ever.
+        if !memory.metadata()?.is_file() {
+            return Err(Error::new(ErrorKind::InvalidData, "not memory"));
+        }
+        let mut header = [0; 16];
+        memory.read_exact_at(&mut header, 0)?;
+        let word = |at: usize| u32::from_le_bytes(*header[at..].first_chunk().expect("4 bytes"));
+        let counters = word(8) as usize;
+        let is_page = header[0..4] == Layout::MAGIC
+            && word(4) == Layout::VERSION
+            && counters <= COUNTERS_MAX
+            && word(12) as usize == DEVICES_MAX;
+        if !is_page {
+            return Err(Error::new(ErrorKind::InvalidData, "not a counter page"));
+        }
+        Ok(Self { memory, layout: Layout { counters } })
+    }
+
+    /// Calls `each` with every device, counter and value.
+    ///
+    /// # Errors
+    /// The page cannot be read any more.
+    pub fn read(&self, mut each: impl FnMut(CounterName, CounterName, u64)) -> Result<()> {
+        let mut page = vec![0; self.layout.size()];
+        self.memory.read_exact_at(&mut page, 0)?;
+        let name = |at: usize| {
+            CounterName::from_bytes(*page[at..].first_chunk::<NAME_SIZE>().expect("within"))
+        };
+        for device in 0..DEVICES_MAX {
+            let device_name = name(self.layout.device(device));
+            if device_name.is_empty() {
+                continue;
+            }
+            for counter in 0..self.layout.counters {
+                let counter_name = name(self.layout.counter_name(counter));
+                let at = self.layout.device_counters(device) + 8 * counter;
+                let value = u64::from_le_bytes(*page[at..].first_chunk().expect("within"));
+                if !counter_name.is_empty() {
+                    each(device_name, counter_name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! The agent's limits of open files: a high one for its own work, a low one while it parks.
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Below this many of the user's descriptors in flight the agent parks more. Programs have a
+/// limit of 1024 mostly, and need some of it to pass their own.
+const IN_FLIGHT_MAX: u64 = 960;
+
+/// Lets the agent open as many files as it may: each member costs it three.
+pub fn raise() {
+    let limit = getrlimit(Resource::Nofile);
+    // It can fail only in ways that leave the limit as it was, which is good for less members.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Runs `send` so that the kernel refuses it with `Errno::TOOMANYREFS` if it would leave other
+/// programs of the user no room to pass descriptors. (With CAP_SYS_RESOURCE or CAP_SYS_ADMIN the
+/// kernel refuses nobody, and so nobody else either.)
+pub fn while_parking(send: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    let limit = getrlimit(Resource::Nofile);
+    let low = limit.current.map_or(IN_FLIGHT_MAX, |current| current.min(IN_FLIGHT_MAX));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(low), ..limit })?;
+    let result = send();
+    setrlimit(Resource::Nofile, limit)?;
+    result
+}

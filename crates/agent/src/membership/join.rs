@@ -1,0 +1,184 @@
+//! Becoming a member: find the agent or start one, say hello, take the slots.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::counters::CounterPage;
+use crate::descriptor;
+use crate::error::JoinError;
+use crate::greeting::{
+    Answer, Connection, NoAnswer, NoConnection, await_answer, connect, say_hello, wait_readable,
+};
+use crate::protocol::{Refusal, Reply, Role};
+use crate::server::Outcome;
+use crate::start::start;
+
+/// What a program wants of the agent.
+#[derive(Clone, Debug)]
+pub struct JoinOptions {
+    /// How many slots, 1 to 64, each with 16,384 queue pair numbers. There may be fewer.
+    pub slots: u16,
+    /// The names of the counters that each device of this process has, at most 128.
+    pub counters: Vec<&'static str>,
+    /// The converb program, by absolute path, to start an agent from.
+    pub program: Option<PathBuf>,
+    /// For how long to try.
+    pub timeout: Duration,
+}
+
+impl Default for JoinOptions {
+    /// One slot, no counters, the program that the environment variable CONVERB_BIN names, and
+    /// five seconds.
+    fn default() -> Self {
+        Self {
+            slots: 1,
+            counters: Vec::new(),
+            program: std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from),
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The environment variable that holds the path of the converb program; `converb run` sets it.
+pub const PROGRAM_VARIABLE: &str = "CONVERB_BIN";
+
+/// What the agent gives to a new member.
+pub struct Granted {
+    pub connection: Connection,
+    pub group: u64,
+    pub vault: OwnedFd,
+    pub table: OwnedFd,
+    pub slots: Vec<(u16, OwnedFd)>,
+}
+
+/// Waits between two attempts.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Between two attempts when all slots are in time-wait.
+const SLOT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Joins, starting an agent where there is none.
+pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinError> {
+    let deadline = Instant::now() + options.timeout;
+    let mut waiting_for = "the agent does not answer";
+    loop {
+        let pause = match connect() {
+            Ok(connection) => {
+                let role = Role::Join { slots: options.slots };
+                match greet(connection, role, page, deadline) {
+                    Ok(granted) => return Ok(granted),
+                    Err(NotGranted::Later(pause)) => pause,
+                    Err(NotGranted::Never(error)) => return Err(error),
+                }
+            }
+            Err(NoConnection::Nobody) => {
+                let program = options.program.as_deref().ok_or(JoinError::NoProgram)?;
+                match start_agent(program, deadline)? {
+                    Outcome::Serving => continue,
+                    Outcome::AnotherServes | Outcome::Died => PAUSE,
+                    Outcome::PortTaken(text) => return Err(JoinError::PortTaken(text)),
+                    Outcome::Failed(text) => return Err(JoinError::AgentFailed(text)),
+                }
+            }
+            Err(NoConnection::Later) => {
+                waiting_for = "the agent does not accept connections";
+                PAUSE
+            }
+            Err(NoConnection::Never(error)) => return Err(error),
+        };
+        if Instant::now() + pause >= deadline {
+            return Err(JoinError::Timeout(waiting_for));
+        }
+        std::thread::sleep(pause);
+    }
+}
+
+/// Why a hello brought nothing.
+pub enum NotGranted {
+    /// Trying again after a pause may help.
+    Later(Duration),
+    /// It does not.
+    Never(JoinError),
+}
+
+/// Says hello on a new connection and takes what the agent gives.
+pub fn greet(
+    connection: Connection,
+    role: Role,
+    page: &CounterPage,
+    deadline: Instant,
+) -> Result<Granted, NotGranted> {
+    let socket = connection.socket.as_fd();
+    if say_hello(socket, role, Some(page.as_fd())).is_err() {
+        return Err(NotGranted::Later(PAUSE));
+    }
+    let answer = next(socket, deadline)?;
+    let Reply::Welcome(welcome) = answer.reply else {
+        return Err(NotGranted::Never(JoinError::Protocol));
+    };
+    let [vault, table] = <[OwnedFd; 2]>::try_from(answer.descriptors)
+        .map_err(|_| NotGranted::Never(JoinError::Protocol))?;
+    let mut slots = Vec::with_capacity(welcome.slots.into());
+    while slots.len() < usize::from(welcome.slots) {
+        let answer = next(socket, deadline)?;
+        let Reply::Slots(part) = answer.reply else {
+            return Err(NotGranted::Never(JoinError::Protocol));
+        };
+        if part.numbers.is_empty() || part.numbers.len() != answer.descriptors.len() {
+            return Err(NotGranted::Never(JoinError::Protocol));
+        }
+        let descriptors = answer.descriptors.into_iter().map(descriptor::raise);
+        slots.extend(part.numbers.into_iter().zip(descriptors));
+    }
+    Ok(Granted { group: welcome.group, vault, table, slots, connection })
+}
+
+/// The next message that is no refusal.
+fn next(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> Result<Answer, NotGranted> {
+    let answer = match await_answer(socket, deadline) {
+        Ok(answer) => answer,
+        Err(NoAnswer::Gone) => return Err(NotGranted::Later(PAUSE)),
+        Err(NoAnswer::NotYet) => {
+            return Err(NotGranted::Never(JoinError::Timeout("the agent does not answer")));
+        }
+        Err(NoAnswer::Malformed) => return Err(NotGranted::Never(JoinError::Protocol)),
+    };
+    match answer.reply {
+        Reply::Refused(Refusal::NoSlots { soon: true, .. } | Refusal::Busy) => {
+            Err(NotGranted::Later(SLOT_PAUSE))
+        }
+        Reply::Refused(refusal) => {
+            Err(NotGranted::Never(JoinError::refused(refusal, answer.version)))
+        }
+        Reply::Goodbye => Err(NotGranted::Later(PAUSE)),
+        _ => Ok(answer),
+    }
+}
+
+/// Starts an agent and waits for its report.
+fn start_agent(program: &Path, deadline: Instant) -> Result<Outcome, JoinError> {
+    let bad = |error| JoinError::BadProgram { path: program.to_owned(), error };
+    if !program.is_absolute() {
+        return Err(bad(std::io::ErrorKind::NotFound.into()));
+    }
+    let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+    let (reader, writer) =
+        pipe.map_err(|error| JoinError::System("a pipe cannot be made", error))?;
+    start(program, &agent_arguments(false), &[writer.as_fd()]).map_err(bad)?;
+    drop(writer);
+    if !wait_readable(&reader, deadline) {
+        return Err(JoinError::Timeout("the agent's process does not report"));
+    }
+    Ok(Outcome::read(reader))
+}
+
+/// The arguments of the converb program for an agent that inherits a report pipe, and for a
+/// successor the vault and the name as well.
+pub fn agent_arguments(is_successor: bool) -> Vec<OsString> {
+    let mut arguments = vec!["agent", "serve", "--report-fd=3"];
+    if is_successor {
+        arguments.extend(["--vault-fd=4", "--name-fd=5"]);
+    }
+    arguments.into_iter().map(OsString::from).collect()
+}

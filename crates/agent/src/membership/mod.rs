@@ -1,0 +1,179 @@
+//! A process's membership in the group that owns the port.
+//!
+//! `join` gets it; `takeover` keeps it when the agent dies; `kept` holds the descriptors.
+
+mod join;
+mod kept;
+mod takeover;
+
+pub use join::{JoinOptions, PROGRAM_VARIABLE};
+pub use takeover::Standing;
+
+use core::mem;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+
+use crate::counters::CounterPage;
+use crate::error::JoinError;
+use crate::greeting::connect;
+use crate::protocol::{Request, Role};
+use crate::transfer;
+use join::{Granted, NotGranted, greet, join};
+use kept::Kept;
+use takeover::Phase;
+
+/// What makes a process a member: its slots, and its part in keeping the group alive.
+///
+/// While a membership lives, no slot of the group closes, whatever happens to the agent. In
+/// return the member has to take its turn when the agent dies: some thread polls
+/// [`Membership::watch_fd`] and calls [`Membership::handle_event`] when it is readable. Nothing
+/// that the program does waits for that, and nothing fails because of it.
+///
+/// Dropping a membership gives the slots back; their descriptors should be closed by then.
+#[derive(Debug)]
+pub struct Membership {
+    /// The slots that the caller has not taken.
+    slots: Vec<(u16, Kept)>,
+    numbers: Vec<u16>,
+    group: u64,
+    page: CounterPage,
+    program: Option<PathBuf>,
+    /// The connection to the agent.
+    connection: Kept,
+    /// The agent's process, to know when all that it held is closed.
+    agent: Kept,
+    vault: Kept,
+    table: Kept,
+    epoll: Kept,
+    timer: Kept,
+    phase: Mutex<Phase>,
+}
+
+impl Membership {
+    /// Joins the group of this network namespace, and starts an agent if there is none.
+    ///
+    /// # Errors
+    /// Each says what is wrong and what to do; see [`JoinError`].
+    pub fn join(options: &JoinOptions) -> Result<Self, JoinError> {
+        let page = CounterPage::create(&options.counters).map_err(JoinError::Counters)?;
+        let granted = join(options, &page)?;
+        let system = |what| move |error| JoinError::System(what, error);
+        let (epoll, timer) = Self::new_watch().map_err(system("events cannot be watched"))?;
+        let Granted { connection, group, vault, table, slots } = granted;
+        let membership = Self {
+            numbers: slots.iter().map(|&(number, _)| number).collect(),
+            slots: slots.into_iter().map(|(number, slot)| (number, Kept::new(slot))).collect(),
+            group,
+            page,
+            program: options.program.clone(),
+            connection: Kept::new(connection.socket),
+            agent: connection.agent.pidfd.map_or(Kept::none(), Kept::new),
+            vault: Kept::new(vault),
+            table: Kept::new(table),
+            epoll: Kept::new(epoll),
+            timer: Kept::new(timer),
+            phase: Mutex::new(Phase::Served),
+        };
+        membership.watch_all().map_err(system("events cannot be watched"))?;
+        Ok(membership)
+    }
+
+    /// The slots with their sockets, which are bound and nonblocking; for the caller to keep, and
+    /// empty from the second call on. Never connect such a socket or bind it to a device: it
+    /// would leave the group, and other slots' packets would go astray.
+    pub fn take_slots(&mut self) -> Vec<(u16, OwnedFd)> {
+        let slots = mem::take(&mut self.slots);
+        slots.into_iter().filter_map(|(number, slot)| Some((number, slot.take()?))).collect()
+    }
+
+    /// The numbers of the slots, 1 to 1022.
+    pub fn slot_numbers(&self) -> &[u16] {
+        &self.numbers
+    }
+
+    /// The group's number: the same for all members of a network namespace, random otherwise.
+    pub fn group(&self) -> u64 {
+        self.group
+    }
+
+    /// The counters of this process, which outlive it.
+    pub fn counters(&self) -> &CounterPage {
+        &self.page
+    }
+
+    /// The slot table, in which the agent writes who owns which slot; read-only. `None` in a fork
+    /// child.
+    pub fn slot_table(&self) -> Option<BorrowedFd<'_>> {
+        self.table.get()
+    }
+
+    /// Fetches the slots' descriptors again, after the program has closed them behind our back
+    /// (a call on one gave EBADF). Waits for the agent, but not beyond `deadline`. The vault and
+    /// the descriptor to watch are made anew as well.
+    ///
+    /// # Errors
+    /// There is no agent now, or it does not know us any more.
+    pub fn fetch_slots_again(&self, deadline: Instant) -> Result<Vec<(u16, OwnedFd)>, JoinError> {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let role = self.rejoin(true);
+            let result = connect().map(|connection| greet(connection, role, &self.page, deadline));
+            match result {
+                Ok(Ok(granted)) => {
+                    let slots = self.keep(granted)?;
+                    *phase = Phase::Served;
+                    return Ok(slots);
+                }
+                Ok(Err(NotGranted::Never(error))) => return Err(error),
+                Ok(Err(NotGranted::Later(_))) | Err(_) if Instant::now() < deadline => {
+                    std::thread::sleep(core::time::Duration::from_millis(5));
+                }
+                Ok(Err(NotGranted::Later(_))) | Err(_) => {
+                    return Err(JoinError::Timeout("the agent does not answer"));
+                }
+            }
+        }
+    }
+
+    /// Closes in a fork child what belongs to the parent: the connection, the vault and all else
+    /// that the membership keeps, without a word to the agent. The caller closes the slots'
+    /// descriptors that it took. Else the child would keep the group's port after the parent's
+    /// end. Takes no lock, so it may be called in the child of a multi-threaded parent.
+    pub fn abandon_in_child(&self) {
+        for kept in
+            [&self.connection, &self.agent, &self.vault, &self.table, &self.epoll, &self.timer]
+        {
+            kept.clear();
+        }
+        for (_, slot) in &self.slots {
+            slot.clear();
+        }
+    }
+
+    /// A set of descriptors to watch, and a timer.
+    fn new_watch() -> Result<(OwnedFd, OwnedFd), Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok((epoll, timerfd_create(TimerfdClockId::Monotonic, flags)?))
+    }
+
+    /// What the membership says to an agent that does not know it.
+    fn rejoin(&self, wants_descriptors: bool) -> Role {
+        Role::Rejoin { group: self.group, slots: self.numbers.clone(), wants_descriptors }
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.get() {
+            // An agent that does not hear it finds out by the hang-up.
+            let _ = transfer::send(connection, &Request::Leave.emit(), &[]);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a client says to the agent.
+
+use super::fields::{Malformed, Name, Reader, Writer};
+use super::{Header, SLOTS_PER_MEMBER_MAX};
+
+/// A message to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The first message on every connection.
+    Hello(Hello),
+    /// A member goes on purpose: its slots are free at once.
+    Leave,
+    /// An observer asks for [`super::StatusReply`].
+    StatusQuery,
+    /// An observer asks for members, from the given place in the list.
+    MembersQuery {
+        /// How many members to skip.
+        from: u16,
+    },
+    /// An observer asks for one device's counters.
+    CountersQuery {
+        /// The device's place in the list of devices.
+        index: u16,
+    },
+    /// Asks the agent to exit.
+    Stop {
+        /// Also when there are members.
+        force: bool,
+    },
+}
+
+/// Who a client is and what it wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// What it will be.
+    pub role: Role,
+    /// The program's name, for people.
+    pub program: Name<16>,
+}
+
+/// What a client wants to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A new member that wants slots. A counter page may come with the message.
+    Join {
+        /// How many slots it wants, 1 to 64; it may get fewer, at least one.
+        slots: u16,
+    },
+    /// A member that owns slots already and was left by its agent, or closed its descriptors.
+    Rejoin {
+        /// The group that the slots belong to.
+        group: u64,
+        /// Its slots.
+        slots: Vec<u16>,
+        /// Whether it wants the slots' descriptors again.
+        wants_descriptors: bool,
+    },
+    /// Somebody who only asks.
+    Observe,
+}
+
+const HELLO: u16 = 1;
+const LEAVE: u16 = 2;
+const STATUS_QUERY: u16 = 3;
+const MEMBERS_QUERY: u16 = 4;
+const COUNTERS_QUERY: u16 = 5;
+const STOP: u16 = 6;
+
+const ROLE_JOIN: u8 = 0;
+const ROLE_REJOIN: u8 = 1;
+const ROLE_OBSERVE: u8 = 2;
+
+impl Request {
+    /// The message's bytes.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let header = |kind| Header::new(kind);
+        match self {
+            Self::Hello(hello) => {
+                header(HELLO).write(&mut writer);
+                hello.write(&mut writer);
+            }
+            Self::Leave => header(LEAVE).write(&mut writer),
+            Self::StatusQuery => header(STATUS_QUERY).write(&mut writer),
+            Self::MembersQuery { from } => {
+                header(MEMBERS_QUERY).write(&mut writer);
+                writer.u16(*from);
+            }
+            Self::CountersQuery { index } => {
+                header(COUNTERS_QUERY).write(&mut writer);
+                writer.u16(*index);
+            }
+            Self::Stop { force } => {
+                header(STOP).write(&mut writer);
+                writer.u8(u8::from(*force));
+            }
+        }
+        writer.finish()
+    }
+
+    /// The message in `bytes`. Call it once [`Header::parse`] has shown the right version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        match Header::read(&mut reader)?.kind {
+            HELLO => Ok(Self::Hello(Hello::read(&mut reader)?)),
+            LEAVE => Ok(Self::Leave),
+            STATUS_QUERY => Ok(Self::StatusQuery),
+            MEMBERS_QUERY => Ok(Self::MembersQuery { from: reader.u16()? }),
+            COUNTERS_QUERY => Ok(Self::CountersQuery { index: reader.u16()? }),
+            STOP => Ok(Self::Stop { force: reader.u8()? != 0 }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Hello {
+    fn write(&self, writer: &mut Writer) {
+        writer.name(&self.program);
+        match &self.role {
+            Role::Join { slots } => {
+                writer.u8(ROLE_JOIN);
+                writer.u16(*slots);
+            }
+            Role::Rejoin { group, slots, wants_descriptors } => {
+                writer.u8(ROLE_REJOIN);
+                writer.u64(*group);
+                writer.u8(u8::from(*wants_descriptors));
+                writer.slots(slots, SLOTS_PER_MEMBER_MAX);
+            }
+            Role::Observe => writer.u8(ROLE_OBSERVE),
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let program = reader.name()?;
+        let role = match reader.u8()? {
+            ROLE_JOIN => Role::Join { slots: reader.u16()? },
+            ROLE_REJOIN => {
+                let group = reader.u64()?;
+                let wants_descriptors = reader.u8()? != 0;
+                Role::Rejoin {
+                    group,
+                    slots: reader.slots(SLOTS_PER_MEMBER_MAX)?,
+                    wants_descriptors,
+                }
+            }
+            ROLE_OBSERVE => Role::Observe,
+            _ => return Err(Malformed),
+        };
+        Ok(Self { role, program })
+    }
+}

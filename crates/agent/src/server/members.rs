@@ -1,0 +1,311 @@
+//! Those who own slots: how they get them, and what happens when they go.
+//!
+//! A member's death is seen by its pidfd and by nothing else, for forked children keep
+//! connections open. A connection that ends without a death means that the process executes
+//! another program, or has closed all its descriptors; in the second case it comes back at once,
+//! so its slots wait for it a second.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::Agent;
+use super::events::Source;
+use super::visitors::Visitor;
+use crate::counters::PageView;
+use crate::identity::open_pidfd;
+use crate::process;
+use crate::protocol::{
+    DESCRIPTORS_MAX, Name, Refusal, Reply, Request, SLOTS_PER_MEMBER_MAX, Slots, Welcome,
+};
+use crate::table::{Incarnation, Owner};
+use crate::transfer;
+
+/// How long after a hang-up a living process may come back for its slots.
+const COME_BACK: Duration = Duration::from_secs(1);
+
+/// How many datagrams to throw away at most when a slot changes hands; whoever sends faster than
+/// that finds queue pairs that do not exist, which is harmless.
+const DRAIN_MAX: usize = 65536;
+
+/// One process that owns slots.
+#[derive(Debug)]
+pub struct Member {
+    pub process: Incarnation,
+    pub uid: u32,
+    /// Readable when the process is dead. `None` if the kernel cannot tell.
+    pub pidfd: Option<OwnedFd>,
+    pub presence: Presence,
+    pub program: Name<16>,
+    pub slots: Vec<u16>,
+    pub page: Option<PageView>,
+    pub joined: Duration,
+}
+
+/// Whether a member has a connection.
+#[derive(Debug)]
+pub enum Presence {
+    /// It has.
+    Connected(OwnedFd),
+    /// It had one until then.
+    HungUp(Duration),
+    /// It had one to our predecessor, and is alive as far as can be known.
+    Awaited,
+}
+
+impl Agent {
+    /// Makes a visitor a member with `wanted` slots, or as many as there are.
+    pub(super) fn join(
+        &mut self,
+        visitor: Visitor,
+        wanted: u16,
+        program: Name<16>,
+        page: Option<PageView>,
+    ) {
+        let wanted = usize::from(wanted).clamp(1, SLOTS_PER_MEMBER_MAX);
+        while self.slots.ready(self.now()) < wanted && self.grow().is_ok() {}
+        let now = self.now();
+        let slots: Vec<u16> = core::iter::from_fn(|| self.slots.take(now)).take(wanted).collect();
+        if slots.is_empty() {
+            visitor.refuse(Refusal::NoSlots {
+                total: self.slots.total(),
+                soon: self.slots.waiting(now) > 0,
+                too_many_in_flight: self.cannot_grow(),
+            });
+            return;
+        }
+        for &slot in &slots {
+            self.drain(slot);
+        }
+        let member = Member {
+            process: incarnation(visitor.peer.pid),
+            uid: visitor.peer.uid,
+            pidfd: visitor.peer.pidfd,
+            presence: Presence::Connected(visitor.connection),
+            program,
+            slots,
+            page,
+            joined: now,
+        };
+        self.admit(member, true);
+    }
+
+    /// Gives a member that was left by our predecessor, or that closed its descriptors, its place
+    /// again.
+    pub(super) fn rejoin(
+        &mut self,
+        visitor: Visitor,
+        claimed: BTreeSet<u16>,
+        wants_descriptors: bool,
+        program: Name<16>,
+        page: Option<PageView>,
+    ) {
+        let process = incarnation(visitor.peer.pid);
+        let is_claimed = |member: &Member| member.slots.iter().any(|slot| claimed.contains(slot));
+        let earlier: Vec<u64> = self
+            .members
+            .iter()
+            .filter(|(_, member)| is_claimed(member))
+            .map(|(&number, _)| number)
+            .collect();
+        // Whoever is listed with one of these slots has to be the same process, and to lose no
+        // other slot by it.
+        let is_same = |number: &u64| {
+            let member = &self.members[number];
+            let is_unseen = member.process.pid == 0 || process.pid == 0;
+            let is_absent = !matches!(member.presence, Presence::Connected(_));
+            (member.process == process || is_unseen && is_absent)
+                && member.slots.iter().all(|slot| claimed.contains(slot))
+        };
+        let exist = claimed.iter().all(|&slot| slot > 0 && slot < self.slots.total());
+        if claimed.is_empty() || !exist || !earlier.iter().all(is_same) {
+            visitor.refuse(Refusal::SlotLost);
+            return;
+        }
+        let mut joined = self.now();
+        let mut page = page;
+        for number in earlier {
+            let member = self.members.remove(&number).expect("it was just found");
+            joined = joined.min(member.joined);
+            page = page.or(member.page);
+        }
+        for &slot in &claimed {
+            // Those of the members just removed are owned already.
+            self.slots.claim(slot);
+        }
+        let member = Member {
+            process,
+            uid: visitor.peer.uid,
+            pidfd: visitor.peer.pidfd,
+            presence: Presence::Connected(visitor.connection),
+            program,
+            slots: claimed.into_iter().collect(),
+            page,
+            joined,
+        };
+        self.admit(member, wants_descriptors);
+    }
+
+    /// Lists a member whose slots are taken, and tells it so.
+    fn admit(&mut self, member: Member, with_descriptors: bool) {
+        // First the table, then the descriptors: whoever has a descriptor is in the table.
+        for &slot in &member.slots {
+            // A table that cannot be written only costs a successor some knowledge.
+            let _ = self.table.set(slot, Owner::Process(member.process));
+        }
+        let number = self.next_number();
+        let is_welcome = self
+            .watch_member(number, &member)
+            .and_then(|()| self.welcome(&member, with_descriptors));
+        self.members.insert(number, member);
+        if is_welcome.is_err() {
+            self.remove_member(number);
+        }
+    }
+
+    /// Adds a member of our predecessor's that is alive but has not come back yet.
+    pub(super) fn await_member(&mut self, slot: u16, process: Incarnation, pidfd: Option<OwnedFd>) {
+        if !self.slots.claim(slot) {
+            return;
+        }
+        let member = Member {
+            process,
+            uid: rustix::process::geteuid().as_raw(),
+            pidfd,
+            presence: Presence::Awaited,
+            program: Name::new(&process::name(process.pid).unwrap_or_default()),
+            slots: vec![slot],
+            page: None,
+            joined: self.now(),
+        };
+        let number = self.next_number();
+        let _ = self.watch_member(number, &member);
+        self.members.insert(number, member);
+    }
+
+    /// A slot's owner died while there was no agent: it rests as any other.
+    pub(super) fn rest_slot(&mut self, slot: u16) {
+        if self.slots.claim(slot) {
+            self.release(slot);
+        }
+    }
+
+    fn watch_member(&self, number: u64, member: &Member) -> Result<(), Errno> {
+        if let Some(pidfd) = &member.pidfd {
+            self.watch(pidfd, Source::Process(number))?;
+        }
+        if let Presence::Connected(connection) = &member.presence {
+            self.watch(connection, Source::Connection(number))?;
+        }
+        Ok(())
+    }
+
+    /// Sends the welcome, the vault, the table and the slots.
+    fn welcome(&self, member: &Member, with_descriptors: bool) -> Result<(), Errno> {
+        let Presence::Connected(connection) = &member.presence else {
+            return Err(Errno::NOTCONN);
+        };
+        let table = self.table.read_only().map_err(|_| Errno::MFILE)?;
+        let slots = if with_descriptors { &member.slots[..] } else { &[] };
+        let welcome = Welcome { group: self.vault.group(), slots: slots.len() as u16 };
+        transfer::send(
+            connection,
+            &Reply::Welcome(welcome).emit(),
+            &[self.vault.receiving(), table.as_fd()],
+        )?;
+        for numbers in slots.chunks(DESCRIPTORS_MAX) {
+            let sockets: Vec<OwnedFd> =
+                numbers.iter().map(|&slot| self.vault.copy(slot)).collect::<Result<_, _>>()?;
+            let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            let message = Reply::Slots(Slots { numbers: numbers.to_vec() });
+            transfer::send(connection, &message.emit(), &descriptors)?;
+        }
+        Ok(())
+    }
+
+    /// A member's connection has something to say, or ended.
+    pub(super) fn handle_connection(&mut self, number: u64) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        let Presence::Connected(connection) = &member.presence else { return };
+        let mut buffer = [0; 64];
+        match transfer::receive(connection, &mut buffer) {
+            Err(Errno::AGAIN) => {}
+            Ok(received) if received.length > 0 => {
+                if Request::parse(&buffer[..received.length]) == Ok(Request::Leave) {
+                    self.remove_member(number);
+                }
+            }
+            Ok(_) | Err(_) => member.presence = Presence::HungUp(self.started.elapsed()),
+        }
+    }
+
+    /// A member's process is dead.
+    pub(super) fn handle_death(&mut self, number: u64) {
+        self.remove_member(number);
+    }
+
+    /// Lets go of those who hung up and did not come back, and tells when to look again.
+    pub(super) fn expire_members(&mut self) -> Option<Duration> {
+        let now = self.now();
+        let deadline = |member: &Member| match member.presence {
+            Presence::HungUp(since) => Some(since + COME_BACK),
+            Presence::Connected(_) | Presence::Awaited => None,
+        };
+        let expired: Vec<u64> = self
+            .members
+            .iter()
+            .filter(|(_, member)| deadline(member).is_some_and(|deadline| deadline <= now))
+            .map(|(&number, _)| number)
+            .collect();
+        for number in expired {
+            self.remove_member(number);
+        }
+        self.members.values().filter_map(deadline).min()
+    }
+
+    fn remove_member(&mut self, number: u64) {
+        let Some(member) = self.members.remove(&number) else { return };
+        if let Some(page) = &member.page {
+            // What cannot be read is not counted.
+            let _ = self.totals.fold(page);
+        }
+        for &slot in &member.slots {
+            self.release(slot);
+        }
+        self.idle_since = self.now();
+    }
+
+    fn release(&mut self, slot: u16) {
+        self.slots.release(slot, self.now());
+        let _ = self.table.set(slot, Owner::Nobody);
+        self.drain(slot);
+    }
+
+    /// Throws away what has arrived at a slot that changes hands.
+    fn drain(&self, slot: u16) {
+        let Ok(socket) = self.vault.copy(slot) else { return };
+        let mut byte = [0; 1];
+        for _ in 0..DRAIN_MAX {
+            match recv(&socket, &mut byte[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+                // An error that was queued on the socket is gone once it is reported.
+                Ok(_) | Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn incarnation(pid: u32) -> Incarnation {
+    Incarnation { pid, start_time: process::start_time(pid).unwrap_or(0) }
+}
+
+/// The process of an incarnation, if it is still the same one and alive. Only for numbers of our
+/// own process namespace.
+pub fn find_alive(process: Incarnation) -> Option<OwnedFd> {
+    let pidfd = open_pidfd(process.pid)?;
+    // Looked up after the descriptor was opened: if both agree, it is the right process.
+    (process::start_time(process.pid) == Some(process.start_time)).then_some(pidfd)
+}

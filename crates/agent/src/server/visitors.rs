@@ -1,0 +1,144 @@
+//! Those who connect: greeted, and then members, observers, or sent away.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use super::Agent;
+use super::events::Source;
+use crate::counters::PageView;
+use crate::identity::{Peer, Rejection, same_user};
+use crate::protocol::{Header, Hello, Refusal, Reply, Request, Role, VERSION, Welcome};
+use crate::transfer::{self, Received};
+
+/// A connection that does not belong to a member.
+#[derive(Debug)]
+pub struct Visitor {
+    pub peer: Peer,
+    pub connection: OwnedFd,
+    /// Observers have said hello; the others have some time to do so.
+    is_observer: bool,
+    /// When it last said something.
+    since: Duration,
+}
+
+/// How long a visitor may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most visitors at a time.
+const VISITORS_MAX: usize = 1024;
+
+impl Visitor {
+    /// Says no and hangs up.
+    pub fn refuse(self, refusal: Refusal) {
+        refuse(&self.connection, refusal);
+    }
+}
+
+fn refuse(connection: &OwnedFd, refusal: Refusal) {
+    // One who does not listen is sent away silently.
+    let _ = transfer::send(connection, &Reply::Refused(refusal).emit(), &[]);
+}
+
+impl Agent {
+    /// Takes in everybody who has connected.
+    pub(super) fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(connection) = accept_with(&self.listener, flags) {
+            let peer = match same_user(&connection) {
+                Ok(peer) => peer,
+                Err(Rejection::OtherUser(_)) => {
+                    refuse(&connection, Refusal::OtherUser);
+                    continue;
+                }
+                Err(Rejection::Gone) => continue,
+            };
+            if self.visitors.len() >= VISITORS_MAX {
+                refuse(&connection, Refusal::Busy);
+                continue;
+            }
+            let number = self.next_number();
+            if self.watch(&connection, Source::Visitor(number)).is_ok() {
+                let since = self.now();
+                let visitor = Visitor { peer, connection, is_observer: false, since };
+                self.visitors.insert(number, visitor);
+            }
+        }
+    }
+
+    /// A visitor speaks or hangs up.
+    pub(super) fn handle_visitor(&mut self, number: u64) {
+        let Some(mut visitor) = self.visitors.remove(&number) else { return };
+        let mut buffer = transfer::buffer();
+        let received = match transfer::receive(&visitor.connection, &mut buffer) {
+            Ok(received) if received.length > 0 => received,
+            Err(Errno::AGAIN) => {
+                self.visitors.insert(number, visitor);
+                return;
+            }
+            Ok(_) | Err(_) => return,
+        };
+        visitor.since = self.now();
+        let message = &buffer[..received.length];
+        if Header::parse(message).is_ok_and(|header| header.version != VERSION) {
+            visitor.refuse(Refusal::Version);
+            return;
+        }
+        match Request::parse(message) {
+            Ok(_) | Err(_) if received.truncated => visitor.refuse(Refusal::Malformed),
+            Ok(Request::Hello(hello)) if !visitor.is_observer => {
+                self.greet(number, visitor, hello, received);
+            }
+            Ok(request) if visitor.is_observer => {
+                let reply = self.answer(request);
+                let is_told = transfer::send(&visitor.connection, &reply.emit(), &[]).is_ok();
+                if is_told && !matches!(reply, Reply::Refused(_) | Reply::Goodbye) {
+                    self.visitors.insert(number, visitor);
+                }
+            }
+            Ok(_) | Err(_) => visitor.refuse(Refusal::Malformed),
+        }
+    }
+
+    fn greet(&mut self, number: u64, mut visitor: Visitor, hello: Hello, received: Received) {
+        // The connection gets another number in the epoll set, or none.
+        let page = match received.descriptors.into_iter().next().map(PageView::open) {
+            None => None,
+            Some(Ok(page)) => Some(page),
+            Some(Err(_)) => {
+                visitor.refuse(Refusal::Malformed);
+                return;
+            }
+        };
+        match hello.role {
+            Role::Observe => {
+                let welcome = Reply::Welcome(Welcome { group: self.vault.group(), slots: 0 });
+                if transfer::send(&visitor.connection, &welcome.emit(), &[]).is_ok() {
+                    visitor.is_observer = true;
+                    self.visitors.insert(number, visitor);
+                }
+            }
+            Role::Join { slots } => {
+                self.unwatch(&visitor.connection);
+                self.join(visitor, slots, hello.program, page);
+            }
+            Role::Rejoin { group, .. } if group != self.vault.group() => {
+                visitor.refuse(Refusal::SlotLost);
+            }
+            Role::Rejoin { slots, wants_descriptors, .. } => {
+                self.unwatch(&visitor.connection);
+                let claimed = slots.into_iter().collect();
+                self.rejoin(visitor, claimed, wants_descriptors, hello.program, page);
+            }
+        }
+    }
+
+    /// Sends away those who say nothing, and tells when to look again.
+    pub(super) fn expire_visitors(&mut self) -> Option<Duration> {
+        let now = self.now();
+        self.visitors.retain(|_, visitor| visitor.since + PATIENCE > now);
+        self.visitors.values().map(|visitor| visitor.since + PATIENCE).min()
+    }
+}

@@ -1,0 +1,69 @@
+//! Tests of the agent with real processes, each in a network namespace of its own.
+//!
+//! There is no test harness here, since this program is also its own agent: a test names it in
+//! CONVERB_BIN, so it is executed as `... agent serve`. It plays these parts:
+//!
+//! - the runner: starts each test as a process, as root's user 0 and again as user 65534, which
+//!   an ordinary machine has without privileges;
+//! - a test: makes its namespace, and has a `stage` of members;
+//! - a member: does what its test tells it through a pipe (`member`);
+//! - the agent.
+
+mod death;
+mod joining;
+mod limits;
+mod member;
+mod refusals;
+mod runner;
+mod stage;
+mod takeover;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// One test and whom it runs as.
+struct Test {
+    name: &'static str,
+    run: fn(),
+    users: Users,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Users {
+    /// Both user 0 and user 65534.
+    Both,
+    /// Only where the test may change its user.
+    Root,
+}
+
+fn tests() -> Vec<Test> {
+    [joining::TESTS, death::TESTS, takeover::TESTS, limits::TESTS, refusals::TESTS]
+        .concat()
+        .into_iter()
+        .map(|(name, run, users)| Test { name, run, users })
+        .collect()
+}
+
+/// A line of a table of tests.
+type Line = (&'static str, fn(), Users);
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.starts_with(&["agent".into(), "serve".into()]) {
+        return match converb_agent::serve_from_command_line(arguments.into_iter().skip(2)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if let Ok(part) = std::env::var(member::PART_VARIABLE) {
+        member::play(&part);
+        return ExitCode::SUCCESS;
+    }
+    if let Ok(name) = std::env::var(runner::TEST_VARIABLE) {
+        return runner::run_one(&name, &tests());
+    }
+    runner::run_all(&arguments, &tests())
+}

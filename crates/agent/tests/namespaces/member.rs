@@ -1,0 +1,169 @@
+//! A member: a process that joins and then does what a test tells it, line by line.
+
+use core::sync::atomic::Ordering;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::time::{Duration, Instant};
+
+use converb_agent::{JoinOptions, Membership, QPN_BITS_IN_SLOT, Standing};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
+
+/// Makes a process a member; the value is the number of slots that it asks for.
+pub const PART_VARIABLE: &str = "CONVERB_AGENT_TEST_MEMBER";
+
+/// Joins, prints `joined SLOTS...` or `error TEXT`, and obeys.
+pub fn play(part: &str) {
+    let options = JoinOptions {
+        slots: part.parse().expect("a number of slots"),
+        counters: vec!["packets", "bytes"],
+        ..JoinOptions::default()
+    };
+    match Membership::join(&options) {
+        Ok(membership) => Member::new(membership).obey(),
+        Err(error) => say(&format!("error {error}")),
+    }
+}
+
+struct Member {
+    membership: Membership,
+    slots: BTreeMap<u16, OwnedFd>,
+    right: u64,
+    wrong: u64,
+    standing: Standing,
+}
+
+impl Member {
+    fn new(mut membership: Membership) -> Self {
+        let slots: BTreeMap<_, _> = membership.take_slots().into_iter().collect();
+        let numbers: Vec<String> = slots.keys().map(u16::to_string).collect();
+        say(&format!("joined {}", numbers.join(" ")));
+        Self { membership, slots, right: 0, wrong: 0, standing: Standing::Served }
+    }
+
+    fn obey(mut self) {
+        let mut line = Vec::new();
+        loop {
+            for byte in self.wait() {
+                if byte != b'\n' {
+                    line.push(byte);
+                    continue;
+                }
+                let command = String::from_utf8(core::mem::take(&mut line)).expect("text");
+                if command == "leave" {
+                    drop(self);
+                    say("left");
+                    return;
+                }
+                let answer = self.perform(&command);
+                say(&answer);
+            }
+        }
+    }
+
+    /// Looks after everything that a driver would, and gives what came from the test.
+    fn wait(&mut self) -> Vec<u8> {
+        loop {
+            let stdin = std::io::stdin();
+            let input = stdin.as_fd();
+            let is_event = |set: &PollFd<'_>| !set.revents().is_empty();
+            let (has_input, has_event) = {
+                let watch = self.membership.watch_fd().expect("no fork child");
+                let mut set =
+                    vec![PollFd::new(&input, PollFlags::IN), PollFd::new(&watch, PollFlags::IN)];
+                set.extend(self.slots.values().map(|slot| PollFd::new(slot, PollFlags::IN)));
+                poll(&mut set, None).expect("waiting works");
+                (is_event(&set[0]), is_event(&set[1]))
+            };
+            self.receive();
+            if has_event {
+                self.standing = self.membership.handle_event();
+            }
+            if has_input {
+                let mut bytes = [0; 256];
+                match rustix::io::read(input, &mut bytes) {
+                    Ok(0) | Err(_) => std::process::exit(0),
+                    Ok(length) => return bytes[..length].to_vec(),
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut datagram = [0; 64];
+        for (&slot, socket) in &self.slots {
+            while let Ok((length, _)) = recv(socket, &mut datagram[..], RecvFlags::DONTWAIT) {
+                let qpn = u32::from_be_bytes([0, datagram[5], datagram[6], datagram[7]]);
+                let is_right = length >= 12 && qpn >> QPN_BITS_IN_SLOT == u32::from(slot);
+                self.right += u64::from(is_right);
+                self.wrong += u64::from(!is_right);
+            }
+        }
+    }
+
+    fn perform(&mut self, command: &str) -> String {
+        let (verb, argument) = command.split_once(' ').unwrap_or((command, ""));
+        match verb {
+            "counts" => format!("{} {}", self.right, self.wrong),
+            "standing" => format!("{:?}", self.standing),
+            "count" => {
+                let device = self.membership.counters().device("roce_lo").expect("a place");
+                device[0].fetch_add(argument.parse().expect("a number"), Ordering::Relaxed);
+                "counted".into()
+            }
+            "exec" => {
+                let error = std::process::Command::new(argument).arg("60").exec();
+                format!("error {error}")
+            }
+            "close-all" => self.close_all(),
+            "fork" => self.fork(argument),
+            _ => format!("error {command}?"),
+        }
+    }
+
+    /// What daemons do; and what a driver does when it finds out.
+    fn close_all(&mut self) -> String {
+        // SAFETY: the descriptors that are closed have owners, who do not use them before they
+        // are replaced below; that they fail then is what is tested.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        let old = core::mem::take(&mut self.slots);
+        assert!(old.values().all(|slot| {
+            recv(slot, &mut [0; 1][..], RecvFlags::DONTWAIT) == Err(rustix::io::Errno::BADF)
+        }));
+        core::mem::forget(old);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        match self.membership.fetch_slots_again(deadline) {
+            Ok(slots) => self.slots = slots.into_iter().collect(),
+            Err(error) => return format!("error {error}"),
+        }
+        let lowest = self.slots.values().map(|slot| slot.as_raw_fd()).min();
+        format!("fetched {} from {}", self.slots.len(), lowest.unwrap_or(-1))
+    }
+
+    /// Leaves a child behind that sleeps; it gives up the membership if the argument says so.
+    fn fork(&mut self, argument: &str) -> String {
+        // SAFETY: this process has one thread.
+        let child = unsafe { libc::fork() };
+        if child != 0 {
+            return format!("forked {child}");
+        }
+        if argument == "abandon" {
+            self.membership.abandon_in_child();
+            self.slots.clear();
+            assert!(self.membership.watch_fd().is_none());
+        }
+        let forever = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let _ = poll(&mut [], Some(&forever));
+        std::process::exit(0);
+    }
+}
+
+fn say(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    if told.is_err() {
+        std::process::exit(0);
+    }
+}

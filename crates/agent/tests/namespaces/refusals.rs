@@ -1,0 +1,5 @@
+//! .
+
+use crate::Line;
+
+pub const TESTS: &[Line] = &[];
