@@ -11,7 +11,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARY = "libconverb_verbs.so"
 # The names that programs ask for; all of them are links to the one library.
-LINKS = ["libibverbs.so.1"]
+LINKS = ["libibverbs.so.1", "libibverbs.so"]
 
 
 def default_binaries():
