@@ -62,19 +62,32 @@ impl<P: Port, S: Facade> Outlet<P, S> {
             return true;
         }
         let rest = core::mem::replace(batch, self.batch(port));
-        let mut backlog = self.backlog.lock();
-        backlog.batches.push_back(rest);
-        self.blocked.raise();
+        let begins = {
+            let mut backlog = self.backlog.lock();
+            backlog.batches.push_back(rest);
+            let begins = !self.blocked.is_up();
+            self.blocked.raise();
+            begins
+        };
+        if begins {
+            // Who sleeps until packets come has to wait for room as well now.
+            port.wake();
+        }
         false
     }
 
-    /// Remembers a queue pair that has more to send.
-    pub(crate) fn starve(&self, queue_pair: &Arc<QueuePairHandle<P::Signal, S>>) {
+    /// Remembers a queue pair that has more to send. False if the backlog has gone meanwhile: it
+    /// can send now, and nobody would come back to it.
+    pub(crate) fn starve(&self, queue_pair: &Arc<QueuePairHandle<P::Signal, S>>) -> bool {
         let mut backlog = self.backlog.lock();
+        if !self.blocked.is_up() {
+            return false;
+        }
         let known = backlog.starved.iter().any(|other| Arc::ptr_eq(other, queue_pair));
         if !known {
             backlog.starved.push(Arc::clone(queue_pair));
         }
+        true
     }
 
     /// Tries to send the backlog. When it is gone, returns who has more to send.

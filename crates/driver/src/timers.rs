@@ -31,12 +31,13 @@ impl TimerQueue {
         self.heap.peek().map_or(Time::NEVER, |Reverse((time, _))| *time)
     }
 
-    /// Takes a deadline that has passed.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<Qpn> {
+    /// Takes a deadline that has passed: whose, and which, as a queue pair may have entered an
+    /// earlier one since.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<(Qpn, Time)> {
         if self.next() > now {
             return None;
         }
-        self.heap.pop().map(|Reverse((_, qpn))| Qpn::new(qpn))
+        self.heap.pop().map(|Reverse((deadline, qpn))| (Qpn::new(qpn), deadline))
     }
 }
 
@@ -53,8 +54,8 @@ mod tests {
         assert!(timers.add(at(10), Qpn::new(1)));
         assert!(!timers.add(at(5), Qpn::new(3)));
         assert_eq!(timers.next(), at(5));
-        assert_eq!(timers.take_due(at(10)), Some(Qpn::new(3)));
-        assert_eq!(timers.take_due(at(10)), Some(Qpn::new(1)));
+        assert_eq!(timers.take_due(at(10)), Some((Qpn::new(3), at(5))));
+        assert_eq!(timers.take_due(at(10)), Some((Qpn::new(1), at(10))));
         assert_eq!(timers.take_due(at(10)), None);
     }
 }

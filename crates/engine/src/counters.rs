@@ -54,6 +54,12 @@ counters! {
     dropped_wrong_source,
     /// Dropped: the partition key is not ours.
     dropped_wrong_partition,
+    /// Dropped: the Q_Key is not the queue pair's (UD).
+    dropped_wrong_queue_key,
+    /// Dropped: no receive was posted (UC and UD).
+    dropped_no_receive,
+    /// Dropped: a part of a message whose beginning or middle is missing (UC).
+    dropped_incomplete_message,
     /// Dropped: an answer to nothing that is outstanding.
     dropped_stale_response,
     /// Dropped: no room to keep it or to queue its answer.

@@ -18,6 +18,10 @@ pub enum Planted {
     FlushSucceeds = 5,
     /// The owner of a queue pair's transmitting role does not look again before it leaves.
     LostWakeUp = 6,
+    /// A datagram with a Q_Key that is not the queue pair's is delivered.
+    WrongQueueKeyDelivered = 7,
+    /// A message of an unreliable connection is delivered although a part of it is missing.
+    UcGapUnnoticed = 8,
 }
 
 #[cfg(feature = "planted-faults")]

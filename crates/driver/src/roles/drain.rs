@@ -154,19 +154,22 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 self.next_deadline.store(timers.next().nanoseconds(), Ordering::Release);
                 due
             };
-            let Some(qpn) = due else { return };
+            let Some((qpn, deadline)) = due else { return };
             let Some(handle) = self.table.read().find(qpn).cloned() else { continue };
             {
                 let keys = self.keys.read();
                 let mut protocol = handle.protocol.lock();
                 let protocol = &mut *protocol;
-                protocol.timer = Time::NEVER;
-                self.with_environment(&handle, &keys, protocol, |queue_pair, env| {
-                    queue_pair.handle_timer(env);
-                });
-                let mut batch = self.outlet.batch(&self.port);
-                self.run(&handle, &keys, protocol, &mut batch);
-                self.outlet.give_back(batch);
+                // Another one: it entered an earlier deadline after this one and has looked since.
+                if protocol.timer == deadline {
+                    protocol.timer = Time::NEVER;
+                    self.with_environment(&handle, &keys, protocol, |queue_pair, env| {
+                        queue_pair.handle_timer(env);
+                    });
+                    let mut batch = self.outlet.batch(&self.port);
+                    self.run(&handle, &keys, protocol, &mut batch);
+                    self.outlet.give_back(batch);
+                }
             }
             self.serve_pending(&handle);
         }

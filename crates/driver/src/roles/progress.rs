@@ -26,6 +26,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
             if self.somebody_polls() {
                 self.port.wait(Interest { timeout: Some(pause), ..Interest::default() });
                 pause = (pause * 2).min(PAUSE_MAX);
+                // Who waits for an event fell asleep before these were known.
+                if self.outlet.is_blocked() || self.next_deadline() <= self.port.now() {
+                    self.drain();
+                }
                 continue;
             }
             pause = PAUSE_MIN;

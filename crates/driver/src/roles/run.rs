@@ -48,6 +48,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         batch: &mut P::Outgoing,
     ) {
         handle.pending.take();
+        let mut has_more = true;
         for _ in 0..BATCHES_PER_TURN {
             let transmit = self.with_environment(handle, keys, protocol, |queue_pair, env| {
                 {
@@ -55,6 +56,9 @@ impl<P: Port, S: Facade> Driver<P, S> {
                     queue_pair.take_posted(&mut posted, env);
                 }
                 if queue_pair.state() == State::Error {
+                    // Published before flushing: who posts a receive after this flush sees it
+                    // and flushes it.
+                    handle.publish_state(State::Error);
                     queue_pair.flush_receives(env);
                 }
                 if self.outlet.is_blocked() {
@@ -63,11 +67,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 Some(queue_pair.poll_transmit(env, batch))
             });
             let Some(transmit) = transmit else {
-                self.outlet.starve(handle);
-                // The backlog may have gone in between, and nobody would come back to us.
-                if !self.outlet.is_blocked() {
-                    handle.pending.raise();
-                }
+                has_more = !self.outlet.starve(handle);
                 break;
             };
             let sent = self.outlet.send(&self.port, batch);
@@ -75,16 +75,21 @@ impl<P: Port, S: Facade> Driver<P, S> {
             match transmit {
                 Transmit::SinkFull if sent => {}
                 Transmit::SinkFull => {
-                    self.outlet.starve(handle);
+                    has_more = !self.outlet.starve(handle);
                     break;
                 }
                 Transmit::Idle | Transmit::WindowFull => {
                     // Completions made room: there may be more posted than fitted before.
                     if handle.posted_is_empty() || transmit == Transmit::WindowFull {
+                        has_more = false;
                         break;
                     }
                 }
             }
+        }
+        if has_more {
+            // Its turn is over, or it was about to wait for what has happened meanwhile.
+            handle.pending.raise();
         }
         self.publish(handle, protocol);
         self.set_timer(handle, keys, protocol);

@@ -5,7 +5,10 @@ use super::read_budget::ReadBudget;
 use crate::counters::Counters;
 use crate::memory::{KeyTable, Memory, ProtectionDomain};
 use crate::time::Time;
+use crate::Address;
 use crate::work::ReceiveWork;
+use converb_wire::Qpn;
+use std::sync::Arc;
 
 /// Where a responder finds posted receives: its own ring, or a shared one.
 pub trait ReceiveSource {
@@ -15,6 +18,15 @@ pub trait ReceiveSource {
     /// How many receives this queue pair can count on, for end-to-end credits; `None` if they are
     /// shared.
     fn credits(&self) -> Option<usize>;
+
+    /// Whether other queue pairs use them too.
+    fn is_shared(&self) -> bool;
+}
+
+/// Finds the windows of paths, which queue pairs share.
+pub trait PathFinder {
+    /// The window of the path to the slot of queue pair `destination` at `remote`.
+    fn find(&self, remote: Address, destination: Qpn) -> Arc<PathWindow>;
 }
 
 /// The world of one call. A borrow of `keys` is the guard that keeps regions alive.
@@ -27,8 +39,10 @@ pub struct Environment<'a, M: Memory> {
     pub memory: &'a M,
     /// Posted receives.
     pub receives: &'a mut dyn ReceiveSource,
-    /// The window of the path to the peer.
+    /// The window of the path to the peer of a connection.
     pub path: &'a PathWindow,
+    /// The windows of the paths that datagrams take.
+    pub paths: &'a dyn PathFinder,
     /// How much READ data may be on its way to us.
     pub reads: &'a ReadBudget,
     /// What happened, in numbers.

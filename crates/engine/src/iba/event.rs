@@ -35,6 +35,10 @@ pub enum Reason {
     LocalFault = 0x102,
     /// A receive was shorter than the message.
     ReceiveTooShort = 0x103,
+    /// A datagram is longer than the port's MTU.
+    DatagramTooLong = 0x104,
+    /// A datagram has no address handle.
+    NoDestination = 0x105,
     /// The peer refused our request as invalid.
     PeerInvalidRequest = 0x201,
     /// The peer's key, bounds or access rights refused us.

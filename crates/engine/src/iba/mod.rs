@@ -1,7 +1,10 @@
 //! InfiniBand transport (IBA chapter 9) over the base transport header, whatever network carries
 //! it: the queue pair and its parts.
 
+mod arrival;
 mod attributes;
+mod credit;
+mod delivery;
 mod environment;
 mod event;
 mod path;
@@ -13,9 +16,12 @@ mod responder;
 mod stash;
 mod state;
 mod timers;
+mod unreliable;
 
+pub use arrival::Arrival;
 pub use attributes::{AttributeMask, Attributes, ModifyError, Mtu};
-pub use environment::{Environment, ReceiveSource};
+pub use credit::{CreditKind, CreditMessage};
+pub use environment::{Environment, PathFinder, ReceiveSource};
 pub use event::{Event, Reason, Side};
 pub use path::{PathWindow, truesize};
 pub use queue_pair::{QueuePair, QueuePairSpec, Transmit};

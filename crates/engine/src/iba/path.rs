@@ -5,6 +5,7 @@
 //! too. It starts small, doubles while it is used up without loss, then grows by a packet a
 //! window, and shrinks once per round trip when packets are lost.
 
+use super::credit::Credit;
 use crate::time::Time;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -19,6 +20,7 @@ pub struct PathWindow {
     grown: AtomicU32,
     last_loss: AtomicU64,
     round_trip_nanoseconds: AtomicU64,
+    credit: Credit,
 }
 
 /// A window to begin with: 14 packets of 4 KiB fit into the kernel's default receive buffer.
@@ -38,6 +40,7 @@ impl Default for PathWindow {
             grown: AtomicU32::new(0),
             last_loss: AtomicU64::new(0),
             round_trip_nanoseconds: AtomicU64::new(0),
+            credit: Credit::default(),
         }
     }
 }
@@ -53,6 +56,11 @@ impl PathWindow {
     pub fn has_room(&self, size: u32) -> bool {
         let in_flight = self.in_flight();
         in_flight == 0 || in_flight + size <= self.window()
+    }
+
+    /// The credit for what is not acknowledged.
+    pub fn credit(&self) -> &Credit {
+        &self.credit
     }
 
     /// What may be in flight.

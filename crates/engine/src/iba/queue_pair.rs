@@ -8,6 +8,7 @@
 //! [`deadline`](QueuePair::deadline) has passed; and after each of these drains
 //! [`next_completion`](QueuePair::next_completion) and [`next_event`](QueuePair::next_event).
 
+use super::arrival::Arrival;
 use super::attributes::{AttributeMask, Attributes, ModifyError, Mtu};
 use super::environment::Environment;
 use super::event::{Event, Reason, Side};
@@ -17,6 +18,7 @@ use super::requester::Requester;
 use super::responder::Responder;
 use super::state::{Service, State, transition};
 use super::timers::Timers;
+use super::unreliable::{ConnectedReceiver, DatagramReceiver, UnreliableSender};
 use crate::address::{Address, AddressVector};
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::counters::Counters;
@@ -25,6 +27,7 @@ use crate::time::Time;
 use crate::transmit::PacketSink;
 use crate::work::{Operation, ReceiveWork, SendRing};
 use converb_wire::{Bth, Opcode, OpcodeKind, Packet, Psn, Qpn, Transport};
+use core::sync::atomic::AtomicU64;
 use std::collections::VecDeque;
 
 /// What a queue pair is created with.
@@ -42,6 +45,8 @@ pub struct QueuePairSpec {
     pub send_entries_max: usize,
     /// Inline bytes of each.
     pub inline_max: usize,
+    /// The largest payload of a datagram, in bytes.
+    pub port_mtu: u32,
 }
 
 /// What the packets of a queue pair have in common.
@@ -56,9 +61,17 @@ pub(super) struct Identity {
     pub(super) max_destination_reads: u8,
     pub(super) min_rnr_timer: u8,
     pub(super) signal_all: bool,
+    pub(super) queue_key: u32,
+    pub(super) port_mtu: u32,
+    pub(super) is_datagram: bool,
 }
 
 impl Identity {
+    /// How much of a message one packet carries.
+    pub(super) fn packet_payload_max(&self) -> u32 {
+        if self.is_datagram { self.port_mtu } else { self.mtu }
+    }
+
     pub(super) fn bth(&self, opcode: Opcode, psn: Psn) -> Bth {
         Bth::new(opcode, self.destination, psn)
     }
@@ -73,6 +86,8 @@ pub(super) struct Outbox {
     pub(super) retired: u32,
     /// One half of the queue pair failed: it goes to the error state.
     pub(super) failed: bool,
+    /// The send queue of an unreliable queue pair failed: it stops, receiving goes on.
+    pub(super) send_failed: bool,
     ready_to_send: bool,
 }
 
@@ -99,6 +114,21 @@ pub enum Transmit {
     WindowFull,
 }
 
+/// The half that sends.
+#[derive(Debug)]
+enum Sending {
+    Reliable(Box<Requester>),
+    Unreliable(Box<UnreliableSender>),
+}
+
+/// The half that receives.
+#[derive(Debug)]
+enum Receiving {
+    Reliable(Box<Responder>),
+    Connected(Box<ConnectedReceiver>),
+    Datagram(Box<DatagramReceiver>),
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
@@ -106,8 +136,8 @@ pub struct QueuePair {
     attributes: Attributes,
     drain_notify: bool,
     identity: Identity,
-    requester: Requester,
-    responder: Responder,
+    sending: Sending,
+    receiving: Receiving,
     outbox: Outbox,
 }
 
@@ -124,6 +154,20 @@ impl QueuePair {
     /// A queue pair in the reset state.
     pub fn new(spec: &QueuePairSpec) -> Self {
         let queue = SendRing::new(spec.send_capacity, spec.send_entries_max, spec.inline_max);
+        let (sending, receiving) = match spec.service {
+            Service::ReliableConnection => (
+                Sending::Reliable(Box::new(Requester::new(queue))),
+                Receiving::Reliable(Box::default()),
+            ),
+            Service::UnreliableConnection => (
+                Sending::Unreliable(Box::new(UnreliableSender::new(queue))),
+                Receiving::Connected(Box::default()),
+            ),
+            Service::UnreliableDatagram => (
+                Sending::Unreliable(Box::new(UnreliableSender::new(queue))),
+                Receiving::Datagram(Box::default()),
+            ),
+        };
         Self {
             service: spec.service,
             attributes: Attributes::default(),
@@ -138,9 +182,12 @@ impl QueuePair {
                 max_destination_reads: 0,
                 min_rnr_timer: 0,
                 signal_all: spec.signal_all,
+                queue_key: 0,
+                port_mtu: spec.port_mtu,
+                is_datagram: spec.service == Service::UnreliableDatagram,
             },
-            requester: Requester::new(queue),
-            responder: Responder::default(),
+            sending,
+            receiving,
             outbox: Outbox::default(),
         }
     }
@@ -158,7 +205,7 @@ impl QueuePair {
     /// All attributes, as `ibv_query_qp` tells them.
     pub fn attributes(&self) -> Attributes {
         let state = self.attributes.state;
-        let draining = state == State::SendQueueDrain && self.requester.has_started_work();
+        let draining = state == State::SendQueueDrain && self.has_started_work();
         Attributes { current_state: state, draining, ..self.attributes }
     }
 
@@ -228,6 +275,7 @@ impl QueuePair {
         self.identity.max_reads = attributes.max_reads;
         self.identity.max_destination_reads = attributes.max_destination_reads;
         self.identity.min_rnr_timer = attributes.min_rnr_timer;
+        self.identity.queue_key = attributes.queue_key;
         self.outbox.ready_to_send = matches!(to, State::ReadyToSend | State::SendQueueDrain);
         match (from, to) {
             (_, State::Reset) => self.reset(env.path, env.reads),
@@ -236,12 +284,19 @@ impl QueuePair {
                 self.outbox.failed = true;
                 self.fail_if_asked(env);
             }
-            (State::Init, State::ReadyToReceive) => self.responder.start(attributes.receive_psn),
-            (State::ReadyToReceive, State::ReadyToSend) => {
-                let (timeout, retry) = (attributes.timeout, attributes.retry_count);
-                let timers = Timers::new(timeout, retry, attributes.rnr_retry);
-                self.requester.start(attributes.send_psn, timers);
-            }
+            (State::Init, State::ReadyToReceive) => match &mut self.receiving {
+                Receiving::Reliable(responder) => responder.start(attributes.receive_psn),
+                Receiving::Connected(receiver) => receiver.start(attributes.receive_psn),
+                Receiving::Datagram(_) => {}
+            },
+            (State::ReadyToReceive, State::ReadyToSend) => match &mut self.sending {
+                Sending::Reliable(requester) => {
+                    let (timeout, retry) = (attributes.timeout, attributes.retry_count);
+                    let timers = Timers::new(timeout, retry, attributes.rnr_retry);
+                    requester.start(attributes.send_psn, timers);
+                }
+                Sending::Unreliable(sender) => sender.start(attributes.send_psn),
+            },
             (State::ReadyToSend, State::SendQueueDrain) => {
                 self.drain_notify = mask.contains(AttributeMask::DRAIN_NOTIFY) && new.draining;
                 self.report_drained();
@@ -252,8 +307,11 @@ impl QueuePair {
 
     /// Forgets all that is under way, without completions (reset and destroy).
     pub fn reset(&mut self, path: &PathWindow, reads: &ReadBudget) {
-        self.requester.forget(path, reads);
-        self.responder.forget();
+        match &mut self.sending {
+            Sending::Reliable(requester) => requester.forget(path, reads),
+            Sending::Unreliable(sender) => sender.forget(),
+        }
+        self.close_receive();
         self.outbox = Outbox::default();
         self.attributes = Attributes::default();
     }
@@ -265,11 +323,38 @@ impl QueuePair {
         posted: &mut SendRing,
         env: &Environment<'_, M>,
     ) -> usize {
-        let count = self.requester.take(posted);
-        if self.state() == State::Error && count != 0 {
-            self.requester.flush(&self.identity, env.path, env.reads, &mut self.outbox);
+        let count = match &mut self.sending {
+            Sending::Reliable(requester) => requester.take(posted),
+            Sending::Unreliable(sender) => sender.take(posted),
+        };
+        if matches!(self.state(), State::Error | State::SendQueueError) && count != 0 {
+            self.flush_sends(env);
         }
         count
+    }
+
+    fn flush_sends<M: Memory>(&mut self, env: &Environment<'_, M>) {
+        match &mut self.sending {
+            Sending::Reliable(requester) => {
+                requester.flush(&self.identity, env.path, env.reads, &mut self.outbox);
+            }
+            Sending::Unreliable(sender) => sender.flush(&self.identity, &mut self.outbox),
+        }
+    }
+
+    /// Forgets what is coming in; returns the receive that it was going into.
+    fn close_receive(&mut self) -> Option<u64> {
+        match &mut self.receiving {
+            Receiving::Reliable(responder) => {
+                let open = responder.take_open_receive();
+                if self.attributes.state != State::Error {
+                    responder.forget();
+                }
+                open
+            }
+            Receiving::Connected(receiver) => receiver.take_open_receive(),
+            Receiving::Datagram(receiver) => receiver.take_open_receive(),
+        }
     }
 
     /// Flushes the receives that wait, in the error state.
@@ -294,51 +379,81 @@ impl QueuePair {
         );
     }
 
-    /// A packet for this queue pair, from `source`, whose bytes from the BTH to the pad are
-    /// `bytes`.
+    /// A packet for this queue pair, whose bytes from the BTH to the pad are `bytes`.
     pub fn handle_packet<M: Memory>(
         &mut self,
         packet: &Packet<'_>,
         bytes: &[u8],
-        source: Address,
+        arrival: &Arrival,
         env: &mut Environment<'_, M>,
     ) {
-        let counters = env.counters;
-        if !self.state().receives_packets() {
-            return Counters::count(&counters.dropped_wrong_state);
+        if let Some(counter) = self.refusal(packet, arrival, env.counters) {
+            return Counters::count(counter);
         }
-        if packet.info().transport == Transport::Cnp {
-            return Counters::count(&counters.congestion_notifications);
-        }
-        if packet.info().transport != Transport::Rc || self.service != Service::ReliableConnection {
-            return Counters::count(&counters.dropped_wrong_service);
-        }
-        if packet.bth().partition_key & 0x7fff != Bth::DEFAULT_PARTITION_KEY & 0x7fff {
-            return Counters::count(&counters.dropped_wrong_partition);
-        }
-        if source != self.identity.path.remote {
-            return Counters::count(&counters.dropped_wrong_source);
-        }
-        let identity = &self.identity;
-        match packet.info().operation {
-            OpcodeKind::Acknowledge => {
-                if let (Some(aeth), true) = (packet.aeth(), self.outbox.ready_to_send) {
-                    let psn = packet.bth().psn;
-                    self.requester.handle_acknowledge(identity, env, &mut self.outbox, psn, aeth);
+        let (identity, outbox) = (&self.identity, &mut self.outbox);
+        match (&mut self.receiving, &mut self.sending) {
+            (Receiving::Reliable(responder), Sending::Reliable(requester)) => {
+                match packet.info().operation {
+                    OpcodeKind::Acknowledge => {
+                        if let (Some(aeth), true) = (packet.aeth(), outbox.ready_to_send) {
+                            let psn = packet.bth().psn;
+                            requester.handle_acknowledge(identity, env, outbox, psn, aeth);
+                        }
+                    }
+                    OpcodeKind::ReadResponse => {
+                        if outbox.ready_to_send {
+                            requester.handle_read_response(identity, env, outbox, packet);
+                        }
+                    }
+                    OpcodeKind::AtomicAcknowledge => {
+                        Counters::count(&env.counters.dropped_stale_response);
+                    }
+                    _ => responder.handle_request(identity, env, outbox, packet, bytes),
                 }
             }
-            OpcodeKind::ReadResponse => {
-                if self.outbox.ready_to_send {
-                    self.requester.handle_read_response(identity, env, &mut self.outbox, packet);
-                }
+            (Receiving::Connected(receiver), _) => {
+                receiver.handle_packet(identity, env, outbox, packet);
             }
-            OpcodeKind::AtomicAcknowledge => Counters::count(&counters.dropped_stale_response),
-            _ => {
-                self.responder.handle_request(identity, env, &mut self.outbox, packet, bytes);
+            (Receiving::Datagram(receiver), _) => {
+                receiver.handle_packet(identity, env, outbox, packet, arrival);
+            }
+            (Receiving::Reliable(_), Sending::Unreliable(_)) => {
+                unreachable!("both halves are made for one service")
             }
         }
         self.fail_if_asked(env);
         self.report_drained();
+    }
+
+    /// The counter of the reason why a packet is dropped unseen, if it is.
+    fn refusal<'a>(
+        &self,
+        packet: &Packet<'_>,
+        arrival: &Arrival,
+        counters: &'a Counters,
+    ) -> Option<&'a AtomicU64> {
+        if !self.state().receives_packets() {
+            return Some(&counters.dropped_wrong_state);
+        }
+        let transport = packet.info().transport;
+        if transport == Transport::Cnp {
+            return Some(&counters.congestion_notifications);
+        }
+        let service = match self.service {
+            Service::ReliableConnection => Transport::Rc,
+            Service::UnreliableConnection => Transport::Uc,
+            Service::UnreliableDatagram => Transport::Ud,
+        };
+        if transport != service {
+            return Some(&counters.dropped_wrong_service);
+        }
+        if packet.bth().partition_key & 0x7fff != Bth::DEFAULT_PARTITION_KEY & 0x7fff {
+            return Some(&counters.dropped_wrong_partition);
+        }
+        if !self.identity.is_datagram && arrival.source != self.identity.path.remote {
+            return Some(&counters.dropped_wrong_source);
+        }
+        None
     }
 
     /// Writes packets into `sink`: answers first, then requests.
@@ -347,27 +462,37 @@ impl QueuePair {
         env: &mut Environment<'_, M>,
         sink: &mut impl PacketSink,
     ) -> Transmit {
-        let identity = &self.identity;
-        let answers = self.responder.poll_transmit(identity, env, &mut self.outbox, sink);
-        self.fail_if_asked(env);
-        if answers != Transmit::Idle {
-            return answers;
+        if let Receiving::Reliable(responder) = &mut self.receiving {
+            let answers = responder.poll_transmit(&self.identity, env, &mut self.outbox, sink);
+            self.fail_if_asked(env);
+            if answers != Transmit::Idle {
+                return answers;
+            }
         }
         let may_start = self.state() == State::ReadyToSend;
         if !may_start && self.state() != State::SendQueueDrain {
             return Transmit::Idle;
         }
-        let identity = &self.identity;
-        let requests =
-            self.requester.poll_transmit(identity, env, &mut self.outbox, sink, may_start);
+        let (identity, outbox) = (&self.identity, &mut self.outbox);
+        let requests = match &mut self.sending {
+            Sending::Reliable(requester) => {
+                requester.poll_transmit(identity, env, outbox, sink, may_start)
+            }
+            Sending::Unreliable(sender) => {
+                sender.poll_transmit(identity, env, outbox, sink, may_start)
+            }
+        };
         self.fail_if_asked(env);
+        self.report_drained();
         requests
     }
 
     /// Looks at the clocks; call `poll_transmit` after it.
     pub fn handle_timer<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        if matches!(self.state(), State::ReadyToSend | State::SendQueueDrain) {
-            self.requester.handle_timer(&self.identity, env, &mut self.outbox);
+        if let (State::ReadyToSend | State::SendQueueDrain, Sending::Reliable(requester)) =
+            (self.attributes.state, &mut self.sending)
+        {
+            requester.handle_timer(&self.identity, env, &mut self.outbox);
             self.fail_if_asked(env);
         }
     }
@@ -375,44 +500,61 @@ impl QueuePair {
     /// When to call [`handle_timer`](Self::handle_timer).
     pub fn deadline<M: Memory>(&self, env: &Environment<'_, M>) -> Time {
         match self.state() {
-            State::ReadyToSend | State::SendQueueDrain => self.requester.deadline(env),
+            State::ReadyToSend | State::SendQueueDrain => match &self.sending {
+                Sending::Reliable(requester) => requester.deadline(env),
+                Sending::Unreliable(sender) => sender.deadline(),
+            },
             _ => Time::NEVER,
         }
     }
 
     /// Goes to the error state if something asked for it: everything that waits is flushed.
     fn fail_if_asked<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        if core::mem::take(&mut self.outbox.send_failed) && !self.outbox.failed {
+            self.attributes.state = State::SendQueueError;
+            self.outbox.ready_to_send = false;
+            self.flush_sends(env);
+        }
         if !core::mem::take(&mut self.outbox.failed) {
             return;
         }
         self.attributes.state = State::Error;
         self.outbox.ready_to_send = false;
-        self.requester.flush(&self.identity, env.path, env.reads, &mut self.outbox);
-        if let Some(wr_id) = self.responder.take_open_receive() {
+        self.flush_sends(env);
+        if let Some(wr_id) = self.close_receive() {
             self.flush_receive(wr_id);
         }
-        if env.receives.credits().is_some() {
+        if env.receives.is_shared() {
+            self.outbox.events.push_back(Event::LastReceiveReached);
+        } else {
             self.flush_receives(env);
         }
     }
 
+    fn has_started_work(&self) -> bool {
+        match &self.sending {
+            Sending::Reliable(requester) => requester.has_started_work(),
+            Sending::Unreliable(sender) => sender.has_started_work(),
+        }
+    }
+
     fn report_drained(&mut self) {
-        if self.state() == State::SendQueueDrain
-            && self.drain_notify
-            && !self.requester.has_started_work()
-        {
+        if self.state() == State::SendQueueDrain && self.drain_notify && !self.has_started_work() {
             self.drain_notify = false;
             self.outbox.events.push_back(Event::SendQueueDrained);
         }
     }
 
-    /// Whether an operation is one that this queue pair's service has.
-    pub fn supports(&self, operation: Operation) -> bool {
-        self.service == Service::ReliableConnection
-            && !matches!(
-                operation,
-                Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. }
-            )
+    /// Whether an operation is one that a service has (IBA table 27).
+    pub fn supports(service: Service, operation: Operation) -> bool {
+        use Operation as O;
+        match (service, operation) {
+            (_, O::Send | O::SendWithImmediate(_)) => true,
+            (Service::UnreliableDatagram, _) => false,
+            (_, O::Write(_) | O::WriteWithImmediate(..)) => true,
+            (Service::ReliableConnection, O::Read(_) | O::SendWithInvalidate(_)) => true,
+            _ => false,
+        }
     }
 
     /// The oldest completion that was not fetched.
@@ -440,13 +582,11 @@ impl QueuePair {
         self.identity.destination
     }
 
-    /// The next packet number that is expected from the peer.
-    pub fn expected_psn(&self) -> Psn {
-        self.responder.expected()
-    }
-
     /// Whether all send work requests have completed.
     pub fn is_idle(&self) -> bool {
-        self.requester.is_idle()
+        match &self.sending {
+            Sending::Reliable(requester) => requester.is_idle(),
+            Sending::Unreliable(sender) => sender.is_idle(),
+        }
     }
 }

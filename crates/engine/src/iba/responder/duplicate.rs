@@ -56,7 +56,7 @@ impl Responder {
         let allowed = identity.access.allows(Access::REMOTE_READ)
             && plan.check(env.keys, env.domain, Access::REMOTE_READ).is_ok();
         if ends_in_the_past && allowed && !self.is_about_to_answer(first) {
-            self.replies.push_back(Reply::read(plan, first, packets, self.messages));
+            self.replies.push_back(Reply::read_again(plan, first, packets, self.messages));
         }
     }
 

@@ -128,6 +128,10 @@ impl Responder {
             return Executed::NotReady;
         }
         if let Err(error) = plan.write(env.keys, env.memory, env.domain, received, payload) {
+            if packet.immediate().is_some() {
+                let (status, reason) = (Status::WorkRequestFlushed, Some(Reason::Flushed));
+                self.complete_receive(identity, outbox, status, reason, 0, packet);
+            }
             return Executed::Refused(refusal(error));
         }
         self.message = Some(Message::Write { plan, received: total });

@@ -19,12 +19,17 @@ pub(super) enum Reply {
     /// Something else about `psn`.
     Nak { psn: Psn, syndrome: Syndrome },
     /// The data of a READ: `packets` responses from `first` on, `sent` of them sent.
-    Read { plan: RemotePlan, first: Psn, packets: u32, sent: u32, message: u32 },
+    Read { plan: RemotePlan, first: Psn, packets: u32, sent: u32, message: u32, again: bool },
 }
 
 impl Reply {
     pub(super) fn read(plan: RemotePlan, first: Psn, packets: u32, message: u32) -> Self {
-        Self::Read { plan, first, packets, sent: 0, message }
+        Self::Read { plan, first, packets, sent: 0, message, again: false }
+    }
+
+    /// The same for a READ that was executed before.
+    pub(super) fn read_again(plan: RemotePlan, first: Psn, packets: u32, message: u32) -> Self {
+        Self::Read { plan, first, packets, sent: 0, message, again: true }
     }
 }
 
@@ -39,13 +44,21 @@ impl Responder {
         }
     }
 
+    /// Says something else about the expected packet, and so acknowledges those before it: an
+    /// ACK just in front of it would only look as if there were nothing more to come.
     pub(super) fn queue_nak(&mut self, syndrome: Syndrome) {
-        self.replies.push_back(Reply::Nak { psn: self.expected, syndrome });
+        let nak = Reply::Nak { psn: self.expected, syndrome };
+        match self.replies.back_mut() {
+            Some(last @ Reply::Ack { .. }) => *last = nak,
+            _ => self.replies.push_back(nak),
+        }
     }
 
-    /// READs of the peer that are not answered in full.
+    /// READs of the peer that are not answered in full. Those that it asked for a second time do
+    /// not count: it may have got the first answer meanwhile, and gone on.
     pub(super) fn reads_pending(&self) -> usize {
-        self.replies.iter().filter(|reply| matches!(reply, Reply::Read { .. })).count()
+        let is_new = |reply: &&Reply| matches!(reply, Reply::Read { again: false, .. });
+        self.replies.iter().filter(is_new).count()
     }
 
     /// Writes answers into `sink` until none is left or the sink is full.
@@ -101,7 +114,7 @@ impl Responder {
         sink: &mut impl PacketSink,
         reply: Reply,
     ) -> bool {
-        let Reply::Read { plan, first, packets, sent, message } = reply else { return true };
+        let Reply::Read { plan, first, packets, sent, message, .. } = reply else { return true };
         let opcode = match (sent == 0, sent + 1 == packets) {
             (true, true) => Opcode::RC_READ_RESPONSE_ONLY,
             (true, false) => Opcode::RC_READ_RESPONSE_FIRST,
