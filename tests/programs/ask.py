@@ -1,0 +1,51 @@
+"""Asks the `converb` command inside a namespace."""
+import json
+import time
+
+from harness.outcome import Failure
+
+
+def ask_json(bench, namespace, words, label):
+    """The JSON that `converb WORDS --json` prints."""
+    process = bench.start(namespace, ["converb"] + words + ["--json"], label)
+    bench.finish(process, time.monotonic() + 15)
+    try:
+        return json.loads(process.output())
+    except ValueError:
+        raise Failure("`converb %s --json` printed no JSON: %r"
+                      % (" ".join(words), process.output()[:500]))
+
+
+def agent_pid(bench, namespace, label="status"):
+    """The pid of the agent, as `converb agent status` prints it."""
+    status = ask_json(bench, namespace, ["agent", "status"], label)
+    for place in (status.get("agent") or {}, status):
+        if place.get("pid"):
+            return place["pid"]
+    raise Failure("`converb agent status --json` names no pid: %r" % status)
+
+
+def counters(bench, namespace, device, label="devices"):
+    """The counters of a device as a flat dictionary."""
+    listed = ask_json(bench, namespace, ["devices"], label)["devices"]
+    for entry in listed:
+        if entry["name"] == device:
+            return flat(entry.get("counters") or {})
+    raise Failure("`converb devices --json` does not list %s: %r"
+                  % (device, [entry["name"] for entry in listed]))
+
+
+def flat(values, prefix=""):
+    """A dictionary of dictionaries as one, with dots between the names."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found.update(flat(value, prefix + name + "."))
+        elif isinstance(value, int):
+            found[prefix + name] = value
+    return found
+
+
+def drops(values):
+    """The sum of all drops, whatever their reason."""
+    return sum(value for name, value in values.items() if "drop" in name)

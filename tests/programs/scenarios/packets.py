@@ -1,0 +1,167 @@
+"""What is on the wire, seen by tools that share no code with us, and what must not get in."""
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+from ask import counters, drops
+from harness.outcome import Failure, tail
+from . import Scenario
+
+WIRE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+                    "wire")
+sys.path.insert(0, WIRE)
+import roce  # noqa: E402
+
+PAYLOAD_BYTES = 100 * 65536
+
+
+def capture(bench, offload):
+    """Runs ib_write_bw -n 100 -s 65536 under tcpdump; the path of the capture."""
+    topology = bench.topology
+    for space in topology.namespaces:
+        words = [word for name in ("tso", "gso", "gro", "tx-udp-segmentation")
+                 for word in (name, "on" if offload else "off")]
+        space.call("ethtool", "-K", "veth0", *words)
+    path = os.path.join(bench.folder, "wire.pcap")
+    log = os.path.join(bench.folder, "tcpdump.log")
+    with open(log, "w") as file:
+        dump = subprocess.Popen(["ip", "netns", "exec", topology.client.name, "tcpdump", "-i",
+                                 "veth0", "-Z", "root", "--immediate-mode", "-B", "65536", "-s",
+                                 "0", "-w", path, "udp", "port", "4791"],
+                                stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + 10
+        while "listening on" not in open(log).read():
+            if dump.poll() is not None or time.monotonic() > deadline:
+                raise Failure("tcpdump did not start: " + open(log).read())
+            time.sleep(0.05)
+        bench.pair(["ib_write_bw", "-n", "100", "-s", "65536"])
+        # The last packets are in the kernel's ring until tcpdump has read them.
+        time.sleep(0.5)
+    finally:
+        dump.terminate()
+        dump.wait()
+    dropped = re.search(r"^(\d+) packets dropped by kernel", open(log).read(), re.M)
+    if not dropped or int(dropped.group(1)):
+        raise Failure("the capture is not whole: " + open(log).read())
+    return path
+
+
+def check(path):
+    """Every ICRC is right and the payload is all there."""
+    done = subprocess.run([sys.executable, os.path.join(WIRE, "check_icrc.py"),
+                           "--min-write-bytes", str(PAYLOAD_BYTES), path],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise Failure(done.stdout)
+
+
+def segmented(bench):
+    """Packet by packet: right CRCs, all of the payload, nothing malformed for tshark."""
+    path = capture(bench, offload=False)
+    check(path)
+    shark = subprocess.run(["tshark", "-n", "-r", path, "-Y", "_ws.malformed"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+    lines = [line for line in shark.stdout.splitlines() if "as user" not in line]
+    if shark.returncode or lines:
+        raise Failure("tshark finds fault:\n" + tail(shark.stdout))
+    shark = subprocess.run(["tshark", "-n", "-r", path, "-Y", "infiniband.bth", "-T", "fields",
+                            "-e", "frame.number"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if len(shark.stdout.split()) * 1024 < PAYLOAD_BYTES:
+        raise Failure("tshark sees only %d RoCEv2 packets" % len(shark.stdout.split()))
+
+
+def whole(bench):
+    """Super-packets, as they cross when nothing has to cut them."""
+    check(capture(bench, offload=True))
+
+
+def flipped_bits(bench):
+    """A packet with any one bit flipped is dropped and counted."""
+    topology = bench.topology
+    space = topology.server
+    deadline = time.monotonic() + 60
+    program = bench.start(space, ["stdbuf", "-o0", "ibv_rc_pingpong", "-g", "0"], "program")
+    bench.listening(space, 18515, program, deadline)
+    # The queue pair exists by now, and the number is printed once the output is flushed.
+    found = re.search(r"QPN 0x([0-9a-f]+)", program.output())
+    if not found:
+        raise Failure("the program printed no QPN")
+    qpn = int(found.group(1), 16)
+    device = "roce_" + topology.netdev
+    for family in (4, 6):
+        before = counters(bench, space, device, "before-v%d" % family)
+        sent = topology.client.inside(lambda: send_flipped(topology, family, qpn))
+        wanted = drops(before) + sent
+        while True:
+            after = counters(bench, space, device, "after-v%d" % family)
+            if drops(after) >= wanted:
+                break
+            if time.monotonic() > deadline:
+                raise Failure("IPv%d: %d flipped packets were sent, and the drops grew by %d: %s"
+                              % (family, sent, drops(after) - drops(before), after))
+            time.sleep(0.2)
+        # Nothing is counted twice.
+        time.sleep(0.3)
+        after = counters(bench, space, device, "settled-v%d" % family)
+        if drops(after) != wanted:
+            raise Failure("IPv%d: %d flipped packets were sent, and the drops grew by %d: %s"
+                          % (family, sent, drops(after) - drops(before), after))
+    if not program.running():
+        raise Failure("the program did not survive")
+    client = bench.start(topology.client, ["ibv_rc_pingpong", "-g", "0", topology.server_v4],
+                         "client")
+    bench.finish(client, deadline)
+    bench.finish(program, deadline)
+
+
+def send_flipped(topology, family, qpn):
+    """Sends a SEND ONLY with every bit of BTH, payload and ICRC flipped in turn, the masked byte
+    of the BTH left out; how many packets that were."""
+    transport = roce.bth(0x04, qpn, 0x123456, ack_request=True) + b"sixteen bytes..."
+    if family == 4:
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # The kernel leaves the identification at zero then, and sets DF.
+        sender.setsockopt(socket.IPPROTO_IP, 10, 3)
+        target = (topology.server_v4, roce.ROCE_PORT)
+        source = "127.0.0.1" if topology.kind == "lo" else "10.99.0.2"
+    else:
+        sender = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        target = (topology.server_v6, roce.ROCE_PORT)
+        source = "::1" if topology.kind == "lo" else "fd99::2"
+    sender.bind((source, 0))
+    kind = socket.AF_INET if family == 4 else socket.AF_INET6
+    ends = [socket.inet_pton(kind, address) for address in (source, target[0])]
+    header = roce.ipv4_header if family == 4 else roce.ipv6_header
+    size = len(transport) + roce.ICRC_BYTES
+    packet = transport + roce.icrc(header(ends[0], ends[1], 8 + size),
+                                   roce.udp_header(sender.getsockname()[1], size), transport)
+    sent = 0
+    for bit in range(8 * len(packet)):
+        if bit // 8 == 4:
+            continue
+        broken = bytearray(packet)
+        broken[bit // 8] ^= 1 << bit % 8
+        sender.sendto(bytes(broken), target)
+        sent += 1
+        # The receive buffer is small, and the receiver may be asleep.
+        if sent % 16 == 0:
+            time.sleep(0.002)
+    # Too short to be a packet: dropped and counted as well.
+    for length in (0, 1, 4, 11, 15):
+        sender.sendto(packet[:length], target)
+        sent += 1
+    sender.close()
+    return sent
+
+
+SCENARIOS = [
+    Scenario("tcpdump, packet by packet", "veth1500 veth9000", segmented),
+    Scenario("tcpdump, super-packets", "veth1500 veth9000", whole),
+    Scenario("flipped bits", "lo veth1500", flipped_bits),
+]
