@@ -5,6 +5,7 @@
 //! after the program has closed it, and a call on it fails with EBADF instead of reaching a
 //! stranger's file.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -13,9 +14,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// whichever is lower, else below that, else it stays where it is.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(HIGHEST);
-    for start in [limit.saturating_sub(ROOM), limit / 2, limit / 8] {
-        let start = RawFd::try_from(start).unwrap_or(0);
-        if descriptor.as_raw_fd() >= start {
+    let highest = limit.saturating_sub(ROOM);
+    let turn = highest + TURN.fetch_add(1, Ordering::Relaxed) % ROOM;
+    for (enough, start) in
+        [(highest, turn), (highest, highest), (limit / 2, limit / 2), (limit / 8, limit / 8)]
+    {
+        let [enough, start] = [enough, start].map(|number| RawFd::try_from(number).unwrap_or(0));
+        if descriptor.as_raw_fd() >= enough {
             return descriptor;
         }
         if let Ok(raised) = fcntl_dupfd_cloexec(&descriptor, start) {
@@ -24,6 +29,11 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     }
     descriptor
 }
+
+/// Where the next search starts, from the lowest of our numbers. It moves on, so that a number
+/// which the program has closed is not ours again soon: its old owner, which does not know it
+/// yet, must find it closed and not another of our descriptors.
+static TURN: AtomicU64 = AtomicU64::new(0);
 
 /// Descriptors beyond this slow every fork down: the kernel copies a table up to the highest.
 const HIGHEST: u64 = 4096;
@@ -45,5 +55,15 @@ mod tests {
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
         let number = high.as_raw_fd();
         assert_eq!(raise(high).as_raw_fd(), number, "raised once is enough");
+    }
+
+    #[test]
+    fn a_closed_number_is_not_given_again_at_once() {
+        let mut last = -1;
+        for _ in 0..10 {
+            let high = raise(eventfd(0, EventfdFlags::empty()).expect("an eventfd"));
+            assert_ne!(high.as_raw_fd(), last);
+            last = high.as_raw_fd();
+        }
     }
 }
