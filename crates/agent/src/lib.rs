@@ -16,11 +16,11 @@
 
 mod command;
 mod counters;
-mod descriptor;
 mod error;
 mod greeting;
 mod group;
 mod identity;
+mod kept;
 mod limit;
 mod membership;
 mod name;

@@ -1,25 +1,26 @@
 //! A member's own page of counters.
 
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::fcntl_getfd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout};
-use crate::descriptor;
+use crate::kept::Kept;
 
 /// Counters of one process, by device.
 ///
 /// All devices have the same counters. Adding to one is an atomic addition on shared memory.
 #[derive(Debug)]
 pub struct CounterPage {
-    memory: File,
+    memory: Kept,
     address: NonNull<u8>,
     layout: Layout,
     /// The devices that have a place, in order.
@@ -42,11 +43,6 @@ impl CounterPage {
             return Err(Error::new(ErrorKind::InvalidInput, "too many counters"));
         }
         let layout = Layout { counters: names.len() };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let memory = descriptor::raise(memfd_create("converb-counters", flags)?);
-        ftruncate(&memory, layout.size() as u64)?;
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let memory = File::from(memory);
         let mut header = vec![0; layout.device(0)];
         header[0..4].copy_from_slice(&Layout::MAGIC);
         header[4..8].copy_from_slice(&Layout::VERSION.to_le_bytes());
@@ -57,13 +53,38 @@ impl CounterPage {
             let name = CounterName::new(name);
             header[at..at + name.bytes().len()].copy_from_slice(name.bytes());
         }
-        memory.write_all_at(&header, 0)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let memory = sealed_memory(&header, layout.size())?;
         // SAFETY: a new mapping at a place of the kernel's choice touches no existing memory.
         let address =
-            unsafe { mmap(null_mut(), layout.size(), protection, MapFlags::SHARED, &memory, 0)? };
+            unsafe { mmap(null_mut(), layout.size(), WRITABLE, MapFlags::SHARED, &memory, 0)? };
         let address = NonNull::new(address.cast()).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(Self { memory, address, layout, devices: Mutex::new(Vec::new()) })
+        Ok(Self { memory: Kept::new(memory), address, layout, devices: Mutex::new(Vec::new()) })
+    }
+
+    /// The page's descriptor, for the agent. If the program has closed it behind our back, the
+    /// page moves to new memory, at the same address and with the same values.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        // Held so that no device is added meanwhile, and nobody else does the same.
+        let _devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |memory: &BorrowedFd<'_>| fcntl_getfd(memory).is_ok();
+        if let Some(memory) = self.memory.get().filter(is_open) {
+            return Some(memory);
+        }
+        let words = self.layout.size() / size_of::<AtomicU64>();
+        // SAFETY: the whole mapping, as words, which is what it is read and written as.
+        let words = unsafe {
+            core::slice::from_raw_parts(self.address.as_ptr().cast::<AtomicU64>(), words)
+        };
+        let bytes: Vec<u8> =
+            words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        let memory = sealed_memory(&bytes, bytes.len()).ok()?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let (address, size) = (self.address.as_ptr().cast(), self.layout.size());
+        // SAFETY: exactly our own mapping is replaced, in one step, by one of equal contents; who
+        // counts in this moment uses atomics on either, and loses at most that count.
+        unsafe { mmap(address, size, WRITABLE, flags, &memory, 0).ok()? };
+        self.memory.set(memory);
+        self.memory.get()
     }
 
     /// The counters of the device called `name`, in the order of the names at creation. The first
@@ -76,8 +97,16 @@ impl CounterPage {
             None if devices.len() == DEVICES_MAX || name.is_empty() => return None,
             None => {
                 let place = devices.len();
-                // The name makes the place valid for the agent; its counters are zero already.
-                self.memory.write_all_at(name.bytes(), self.layout.device(place) as u64).ok()?;
+                let start = self.layout.device(place);
+                for (word, bytes) in name.bytes().chunks_exact(8).enumerate() {
+                    let value = u64::from_ne_bytes(*bytes.first_chunk().expect("eight bytes"));
+                    // SAFETY: within the mapping and aligned, as below.
+                    let word = unsafe {
+                        &*self.address.as_ptr().add(start + 8 * word).cast::<AtomicU64>()
+                    };
+                    // The name makes the place valid for the agent; its counters are zero.
+                    word.store(value, Ordering::Release);
+                }
                 devices.push(name);
                 place
             }
@@ -93,17 +122,49 @@ impl CounterPage {
     }
 }
 
-impl AsFd for CounterPage {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
-    }
-}
-
 impl Drop for CounterPage {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made at creation; references into it borrow `self` and so
         // are gone.
         let result = unsafe { munmap(self.address.as_ptr().cast(), self.layout.size()) };
         debug_assert_eq!(result, Ok(()));
+    }
+}
+
+const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// Memory of `size` bytes that begins with `bytes` and cannot shrink.
+fn sealed_memory(bytes: &[u8], size: usize) -> Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = converb_link::raise(memfd_create("converb-counters", flags)?);
+    ftruncate(&memory, size as u64)?;
+    fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let memory = File::from(memory);
+    memory.write_all_at(bytes, 0)?;
+    Ok(memory.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::PageView;
+
+    #[test]
+    fn a_page_whose_descriptor_was_closed_moves_with_its_values() {
+        let page = CounterPage::create(&["packets"]).expect("memory");
+        let counter = &page.device("roce_lo").expect("a place")[0];
+        counter.store(5, Ordering::Relaxed);
+        page.memory.clear();
+        let copy = page.descriptor().expect("open").try_clone_to_owned().expect("a descriptor");
+        let seen = PageView::open(copy).expect("a page");
+        counter.fetch_add(1, Ordering::Relaxed);
+        page.device("roce_eth0").expect("a place")[0].store(7, Ordering::Relaxed);
+        let mut values = Vec::new();
+        seen.read(|device, _, value| values.push((device, value))).expect("readable");
+        assert_eq!(
+            values,
+            [("roce_lo", 6), ("roce_eth0", 7)]
+                .map(|(device, value)| { (CounterName::new(device), value) })
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use super::*;
 
 fn view(page: &CounterPage) -> PageView {
-    let copy = page.as_fd().try_clone_to_owned().expect("a descriptor");
+    let copy = page.descriptor().expect("open").try_clone_to_owned().expect("a descriptor");
     PageView::open(copy).expect("a page")
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::counters::CounterPage;
-use crate::descriptor;
 use crate::error::JoinError;
 use crate::greeting::{
     Answer, Connection, NoAnswer, NoConnection, await_answer, connect, say_hello, wait_readable,
@@ -110,7 +109,7 @@ pub fn greet(
     deadline: Instant,
 ) -> Result<Granted, NotGranted> {
     let socket = connection.socket.as_fd();
-    if say_hello(socket, role, Some(page.as_fd())).is_err() {
+    if say_hello(socket, role, page.descriptor()).is_err() {
         return Err(NotGranted::Later(PAUSE));
     }
     let answer = next(socket, deadline)?;
@@ -128,7 +127,7 @@ pub fn greet(
         if part.numbers.is_empty() || part.numbers.len() != answer.descriptors.len() {
             return Err(NotGranted::Never(JoinError::Protocol));
         }
-        let descriptors = answer.descriptors.into_iter().map(descriptor::raise);
+        let descriptors = answer.descriptors.into_iter().map(converb_link::raise);
         slots.extend(part.numbers.into_iter().zip(descriptors));
     }
     Ok(Granted { group: welcome.group, vault, table, slots, connection })

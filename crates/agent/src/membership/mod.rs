@@ -1,9 +1,8 @@
 //! A process's membership in the group that owns the port.
 //!
-//! `join` gets it; `takeover` keeps it when the agent dies; `kept` holds the descriptors.
+//! `join` gets it; `takeover` keeps it when the agent dies.
 
 mod join;
-mod kept;
 mod takeover;
 
 pub use join::{JoinOptions, PROGRAM_VARIABLE};
@@ -22,10 +21,10 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use crate::counters::CounterPage;
 use crate::error::JoinError;
 use crate::greeting::connect;
+use crate::kept::Kept;
 use crate::protocol::{Request, Role};
 use crate::transfer;
 use join::{Granted, NotGranted, greet, join};
-use kept::Kept;
 use takeover::Phase;
 
 /// What makes a process a member: its slots, and its part in keeping the group alive.

@@ -85,8 +85,7 @@ impl Membership {
             Phase::Served => self.handle_message(),
             Phase::Unserved { attempts } => self.reconnect(attempts),
             Phase::Greeting { attempts, give_up } => self.handle_greeting(attempts, give_up),
-            Phase::Stopped if name::reach(name::WANTED).is_ok() => self.reconnect(0),
-            Phase::Stopped => self.pause(Phase::Stopped, STOPPED_PAUSE),
+            Phase::Stopped => self.look_around(),
             Phase::Lost => Phase::Lost,
         };
         match *phase {
@@ -113,6 +112,13 @@ impl Membership {
         }
     }
 
+    /// After a person has stopped the agent: comes back once there is another one, or somebody
+    /// waits for one.
+    fn look_around(&self) -> Phase {
+        let is_wanted = name::reach(name::WANTED).is_ok() || name::reach(name::AGENT).is_ok();
+        if is_wanted { self.reconnect(0) } else { self.pause(Phase::Stopped, STOPPED_PAUSE) }
+    }
+
     /// Looks for an agent, and starts one if there is none.
     fn reconnect(&self, attempts: u32) -> Phase {
         let next = Phase::Unserved { attempts: attempts.saturating_add(1) };
@@ -123,7 +129,7 @@ impl Membership {
         match connect() {
             Ok(connection) => {
                 let socket = connection.socket.as_fd();
-                if say_hello(socket, self.rejoin(false), Some(self.page.as_fd())).is_err() {
+                if say_hello(socket, self.rejoin(false), self.page.descriptor()).is_err() {
                     return self.pause(next, pause);
                 }
                 self.connection.set(connection.socket);

@@ -98,6 +98,7 @@ fn create(idle_limit: Duration) -> Result<Agent, ServeError> {
 /// The name, the port's sockets, and nobody else in between.
 fn name_and_port() -> Result<(OwnedFd, Vec<OwnedFd>), ServeError> {
     let give_up = Instant::now() + SUCCESSOR_PATIENCE;
+    let mut wanted = None;
     loop {
         let held_up = match name::hold(name::AGENT) {
             Ok(name) => match group::create() {
@@ -121,6 +122,12 @@ fn name_and_port() -> Result<(OwnedFd, Vec<OwnedFd>), ServeError> {
                         .into(),
                 ),
             });
+        }
+        if wanted.is_none() {
+            // Members start a successor at once when an agent dies, but after a person stopped it
+            // they wait until somebody needs one. If another newcomer says so already, good.
+            wanted =
+                name::hold(name::WANTED).and_then(|name| name::listen(&name).map(|()| name)).ok();
         }
         std::thread::sleep(RETRY);
     }

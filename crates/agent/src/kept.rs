@@ -1,4 +1,4 @@
-//! A descriptor that a membership keeps, and that other threads may replace or give up.
+//! A descriptor that lives in a program which may close it, or fork.
 //!
 //! No lock: a fork child may find any lock taken for ever, and has to close these all the same.
 //! And no `OwnedFd`: the program may have closed the number behind our back, which that type
@@ -6,8 +6,6 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-
-use crate::descriptor;
 
 /// A place for one descriptor.
 #[derive(Debug)]
@@ -23,12 +21,12 @@ impl Kept {
 
     /// A place with `descriptor`, which moves to a high number.
     pub fn new(descriptor: OwnedFd) -> Self {
-        Self(AtomicI32::new(descriptor::raise(descriptor).into_raw_fd()))
+        Self(AtomicI32::new(converb_link::raise(descriptor).into_raw_fd()))
     }
 
     /// Puts a descriptor in, and closes what was there.
     pub fn set(&self, descriptor: OwnedFd) {
-        close(self.0.swap(descriptor::raise(descriptor).into_raw_fd(), Ordering::AcqRel));
+        close(self.0.swap(converb_link::raise(descriptor).into_raw_fd(), Ordering::AcqRel));
     }
 
     /// Closes what is there.
@@ -61,8 +59,8 @@ impl Drop for Kept {
 
 fn close(descriptor: RawFd) {
     if descriptor != NONE {
-        // SAFETY: the number was this place's own. If the program has closed it already, this
-        // fails and does nothing.
-        unsafe { rustix::io::close(descriptor) };
+        // SAFETY: no memory is passed, and the number was this place's own. If the program has
+        // closed it already, this fails and does nothing.
+        unsafe { libc::syscall(libc::SYS_close, descriptor) };
     }
 }
