@@ -8,9 +8,10 @@ use crate::completion_queue::CompletionQueueHandle;
 use crate::facade::{Facade, Mutex, RwLock};
 use crate::listener::Listener;
 use crate::outgoing::Outlet;
-use crate::paths::Paths;
+use crate::paths::{Paths, SharedPaths};
 use crate::port::Port;
-use crate::queue_pair::{Protocol, QueuePairHandle, ReceiveQueue};
+use crate::queue_pair::{Protocol, QueuePairHandle};
+use crate::receive_queue::ReceiveQueue;
 use crate::roles::drain::Drain;
 use crate::table::QueuePairTable;
 use crate::timers::TimerQueue;
@@ -18,7 +19,7 @@ use converb_engine::iba::{
     AttributeMask, Attributes, ModifyError, QueuePair, QueuePairSpec, ReadBudget, Service,
 };
 use converb_engine::memory::{KeyError, KeyTable, ProtectionDomain, Region, RegionSpec};
-use converb_engine::work::{ReceiveRing, SendRing};
+use converb_engine::work::SendRing;
 use converb_engine::{Counters, Time};
 use converb_wire::Rkey;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct NewQueuePair<P: Port, S: Facade> {
     pub receive_cq: Arc<CompletionQueueHandle<P::Signal, S>>,
     /// Send work requests that fit.
     pub send_capacity: usize,
+    /// Where receives come from, instead of a queue of its own.
+    pub shared_receives: Option<Arc<ReceiveQueue<S>>>,
     /// Receives that fit.
     pub receive_capacity: usize,
     /// Scatter-gather entries of a send work request.
@@ -44,6 +47,8 @@ pub struct NewQueuePair<P: Port, S: Facade> {
     pub receive_entries_max: usize,
     /// Inline bytes of a send work request.
     pub inline_max: usize,
+    /// The largest payload of a datagram, in bytes (the port's active MTU).
+    pub port_mtu: u32,
     /// Whether every send work request asks for a completion.
     pub signal_all: bool,
     /// Who is told of its asynchronous events.
@@ -56,6 +61,9 @@ pub struct NewQueuePair<P: Port, S: Facade> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull;
 
+/// A queue pair, shared.
+pub(crate) type Handle<P, S> = Arc<QueuePairHandle<<P as Port>::Signal, S>>;
+
 /// The driver of one process.
 pub struct Driver<P: Port, S: Facade> {
     pub(crate) port: P,
@@ -63,7 +71,9 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) table: S::RwLock<QueuePairTable<P::Signal, S>>,
     pub(crate) keys: S::RwLock<KeyTable>,
     pub(crate) timers: S::Mutex<TimerQueue>,
-    pub(crate) paths: S::Mutex<Paths>,
+    pub(crate) paths: SharedPaths<S>,
+    /// Queue pairs that may not send before a credit datagram is answered.
+    pub(crate) credit_waiters: S::Mutex<Vec<Handle<P, S>>>,
     pub(crate) outlet: Outlet<P, S>,
     pub(crate) reads: ReadBudget,
     pub(crate) counters: Counters,
@@ -92,7 +102,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
             table: S::RwLock::new(table),
             keys: S::RwLock::new(keys),
             timers: S::Mutex::new(TimerQueue::default()),
-            paths: S::Mutex::new(Paths::default()),
+            paths: SharedPaths(S::Mutex::new(Paths::default())),
+            credit_waiters: S::Mutex::new(Vec::new()),
             outlet: Outlet::new(),
             reads,
             counters: Counters::default(),
@@ -155,9 +166,12 @@ impl<P: Port, S: Facade> Driver<P, S> {
             send_capacity: new.send_capacity,
             send_entries_max: new.send_entries_max,
             inline_max: new.inline_max,
+            port_mtu: new.port_mtu,
         });
         let posted = SendRing::new(new.send_capacity, new.send_entries_max, new.inline_max);
-        let receives = ReceiveRing::new(new.receive_capacity, new.receive_entries_max);
+        let receives = new.shared_receives.unwrap_or_else(|| {
+            Arc::new(ReceiveQueue::own(new.receive_capacity, new.receive_entries_max))
+        });
         let handle = Arc::new(QueuePairHandle {
             qpn,
             domain: new.domain,
@@ -165,7 +179,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
             send_cq: new.send_cq,
             receive_cq: new.receive_cq,
             listener: new.listener,
-            receives: ReceiveQueue::new(receives),
+            service: new.service,
+            receives,
             posted: S::Mutex::new(posted),
             unfinished: AtomicU32::new(0),
             protocol: S::Mutex::new(Protocol {
@@ -214,7 +229,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             };
             // The old path gets back what is in flight on it before the new one is charged.
             if protocol.queue_pair.is_idle() {
-                protocol.path = self.paths.lock().find(path.remote, destination);
+                protocol.path = self.paths.0.lock().find(path.remote, destination);
             }
         }
         let result = self.with_environment(queue_pair, &keys, protocol, |queue_pair, env| {

@@ -7,6 +7,7 @@
 
 mod channel;
 mod completion_queue;
+mod credit;
 mod driver;
 mod facade;
 mod listener;
@@ -14,6 +15,7 @@ mod outgoing;
 mod paths;
 mod port;
 mod queue_pair;
+mod receive_queue;
 mod roles;
 mod table;
 mod timers;
@@ -24,4 +26,5 @@ pub use driver::{Driver, NewQueuePair, TableFull};
 pub use facade::{Facade, Flag, Mutex, RwLock, Std};
 pub use listener::{AsyncEvent, Listener};
 pub use port::{Interest, Port, Received, Sent, Signal, Woken};
-pub use queue_pair::{QueuePairHandle, ReceiveQueue};
+pub use queue_pair::QueuePairHandle;
+pub use receive_queue::ReceiveQueue;

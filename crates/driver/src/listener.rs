@@ -12,6 +12,12 @@ pub enum AsyncEvent {
         /// What.
         event: Event,
     },
+    /// A shared receive queue has fewer receives than its limit
+    /// (`IBV_EVENT_SRQ_LIMIT_REACHED`).
+    ReceiveLimitReached {
+        /// The cookie it was created with.
+        cookie: u64,
+    },
     /// A completion queue was full when a completion came (`IBV_EVENT_CQ_ERR`).
     CompletionQueueError {
         /// The cookie it was created with.

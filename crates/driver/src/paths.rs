@@ -1,10 +1,20 @@
 //! The windows of paths, found by the address and slot they lead to.
 
+use crate::facade::{Facade, Mutex};
 use converb_engine::Address;
-use converb_engine::iba::PathWindow;
+use converb_engine::iba::{PathFinder, PathWindow};
 use converb_wire::Qpn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+
+/// All paths that queue pairs use, with their lock.
+pub(crate) struct SharedPaths<S: Facade>(pub(crate) S::Mutex<Paths>);
+
+impl<S: Facade> PathFinder for SharedPaths<S> {
+    fn find(&self, remote: Address, destination: Qpn) -> Arc<PathWindow> {
+        self.0.lock().find(remote, destination)
+    }
+}
 
 /// All paths that queue pairs use.
 #[derive(Debug, Default)]

@@ -2,13 +2,14 @@
 //! that are being written.
 
 use crate::completion_queue::CompletionQueueHandle;
-use crate::facade::{Facade, Mutex};
+use crate::facade::Facade;
 use crate::listener::Listener;
 use crate::port::Signal;
+use crate::receive_queue::ReceiveQueue;
 use converb_engine::Time;
-use converb_engine::iba::{PathWindow, QueuePair, ReceiveSource, State};
+use converb_engine::iba::{PathWindow, QueuePair, Service, State};
 use converb_engine::memory::ProtectionDomain;
-use converb_engine::work::{PostError, ReceiveRequest, ReceiveRing, ReceiveWork, SendRing};
+use converb_engine::work::SendRing;
 use converb_wire::Qpn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +22,8 @@ pub struct QueuePairHandle<G: Signal, S: Facade> {
     pub(crate) send_cq: Arc<CompletionQueueHandle<G, S>>,
     pub(crate) receive_cq: Arc<CompletionQueueHandle<G, S>>,
     pub(crate) listener: Arc<dyn Listener>,
-    pub(crate) receives: ReceiveQueue<S>,
+    pub(crate) service: Service,
+    pub(crate) receives: Arc<ReceiveQueue<S>>,
     /// Send work requests that the protocol has not taken yet.
     pub(crate) posted: S::Mutex<SendRing>,
     /// Send work requests that have not completed, taken or not.
@@ -63,42 +65,5 @@ impl<G: Signal, S: Facade> QueuePairHandle<G, S> {
 
     pub(crate) fn publish_state(&self, state: State) {
         self.state.store(state as u32, Ordering::Release);
-    }
-}
-
-/// Posted receives with their lock.
-pub struct ReceiveQueue<S: Facade> {
-    ring: S::Mutex<ReceiveRing>,
-}
-
-impl<S: Facade> ReceiveQueue<S> {
-    pub(crate) fn new(ring: ReceiveRing) -> Self {
-        Self { ring: S::Mutex::new(ring) }
-    }
-
-    /// Posts receives; on an error those before the one named were posted.
-    pub(crate) fn post(&self, requests: &[ReceiveRequest<'_>]) -> Result<(), (usize, PostError)> {
-        let mut ring = self.ring.lock();
-        for (index, request) in requests.iter().enumerate() {
-            ring.push(request).map_err(|error| (index, error))?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn clear(&self) {
-        self.ring.lock().clear();
-    }
-}
-
-/// The receives of one queue pair as its responder sees them.
-pub(crate) struct OwnReceives<'a, S: Facade>(pub(crate) &'a ReceiveQueue<S>);
-
-impl<S: Facade> ReceiveSource for OwnReceives<'_, S> {
-    fn take(&mut self, work: &mut ReceiveWork) -> bool {
-        self.0.ring.lock().take(work)
-    }
-
-    fn credits(&self) -> Option<usize> {
-        Some(self.0.ring.lock().len())
     }
 }

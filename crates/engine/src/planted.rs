@@ -22,6 +22,8 @@ pub enum Planted {
     WrongQueueKeyDelivered = 7,
     /// A message of an unreliable connection is delivered although a part of it is missing.
     UcGapUnnoticed = 8,
+    /// The limit of a shared receive queue is not disarmed by its event.
+    LimitEventTwice = 9,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -52,6 +52,8 @@ impl Node {
                 send_entries_max: 4,
                 receive_entries_max: 4,
                 inline_max: 64,
+                shared_receives: None,
+                port_mtu: 4096,
                 signal_all: false,
                 listener,
                 cookie: 7,

@@ -1,12 +1,14 @@
 //! Draining the port: packets in, answers out, then the clocks. One thread at a time, by the
 //! drain lock.
 
-use crate::driver::Driver;
+use crate::credit::Askers;
+use crate::driver::{Driver, Handle};
 use crate::facade::{Facade, Mutex, RwLock};
 use crate::port::{Port, Received};
-use crate::queue_pair::{OwnReceives, Protocol, QueuePairHandle};
+use crate::queue_pair::{Protocol, QueuePairHandle};
+use crate::receive_queue::Receives;
 use crate::table::QueuePairTable;
-use converb_engine::iba::Environment;
+use converb_engine::iba::{Arrival, CreditMessage, Environment};
 use converb_engine::memory::KeyTable;
 use converb_engine::{Counters, Time};
 use converb_wire::{Packet, Qpn};
@@ -19,10 +21,10 @@ pub(crate) struct Drain<P: Port, S: Facade> {
     outgoing: P::Outgoing,
     /// Queue pairs that packets of this batch were for.
     touched: Vec<Arc<QueuePairHandle<P::Signal, S>>>,
+    askers: Askers,
+    /// A credit datagram was answered: senders that wait for it may go on.
+    credit_came: bool,
 }
-
-/// A queue pair of the table.
-type Handle<P, S> = Arc<QueuePairHandle<<P as Port>::Signal, S>>;
 
 /// After looking in vain for this long a poller lets others have the processor.
 const YIELD_AFTER_NANOSECONDS: u64 = 50_000;
@@ -33,6 +35,8 @@ impl<P: Port, S: Facade> Drain<P, S> {
             incoming: port.new_incoming(),
             outgoing: port.new_outgoing(),
             touched: Vec::with_capacity(64),
+            askers: Askers::default(),
+            credit_came: false,
         }
     }
 }
@@ -71,13 +75,18 @@ impl<P: Port, S: Facade> Driver<P, S> {
     /// Hands each packet to its queue pair. Packets of one queue pair come in runs, so its lock
     /// is kept while they last.
     fn deliver_batch(&self, drain: &mut Drain<P, S>) {
-        let Drain { incoming, touched, .. } = drain;
+        let Drain { incoming, outgoing, touched, askers, credit_came } = drain;
         let table = self.table.read();
         let keys = self.keys.read();
         let mut current: Option<(&Handle<P, S>, _)> = None;
         while let Some(received) = self.port.next(incoming) {
             let Ok(packet) = Packet::parse(received.bytes) else {
-                Counters::count(&self.counters.dropped_malformed);
+                match CreditMessage::parse(received.bytes) {
+                    Some(message) => {
+                        *credit_came |= self.handle_credit(message, &received, askers, outgoing);
+                    }
+                    None => Counters::count(&self.counters.dropped_malformed),
+                }
                 continue;
             };
             let qpn = packet.bth().destination;
@@ -116,24 +125,32 @@ impl<P: Port, S: Facade> Driver<P, S> {
         packet: &Packet<'_>,
         received: &Received<'_>,
     ) {
-        let mut receives = OwnReceives(&handle.receives);
+        let mut receives = Receives(&handle.receives);
         let mut env = Environment {
             now: Time::from_nanoseconds(self.drained_at.load(Ordering::Relaxed)),
             keys,
             memory: self.port.memory(),
             receives: &mut receives,
             path: &protocol.path,
+            paths: &self.paths,
             reads: &self.reads,
             counters: &self.counters,
             domain: handle.domain,
         };
-        protocol.queue_pair.handle_packet(packet, received.bytes, received.source, &mut env);
+        let arrival = Arrival {
+            source: received.source,
+            local: received.local,
+            traffic_class: received.traffic_class,
+            hop_limit: received.hop_limit,
+        };
+        protocol.queue_pair.handle_packet(packet, received.bytes, &arrival, &mut env);
     }
 
     /// Runs the queue pairs that got packets: sends their answers and what the answers they got
     /// allow them to send.
     fn answer_batch(&self, drain: &mut Drain<P, S>) {
-        let Drain { outgoing, touched, .. } = drain;
+        let Drain { outgoing, touched, credit_came, .. } = drain;
+        self.outlet.send(&self.port, outgoing);
         for handle in touched.drain(..) {
             {
                 let keys = self.keys.read();
@@ -142,6 +159,9 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 self.run(&handle, &keys, &mut protocol, outgoing);
             }
             self.serve_pending(&handle);
+        }
+        if core::mem::take(credit_came) {
+            self.serve_credit_waiters();
         }
     }
 

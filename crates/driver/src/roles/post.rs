@@ -4,8 +4,10 @@ use crate::driver::Driver;
 use crate::facade::{Facade, Mutex};
 use crate::port::Port;
 use crate::queue_pair::QueuePairHandle;
-use converb_engine::iba::State;
-use converb_engine::work::{Operation, PostError, ReceiveRequest, SendRequest};
+use crate::receive_queue::Receives;
+use converb_engine::iba::ReceiveSource;
+use converb_engine::iba::{QueuePair, State};
+use converb_engine::work::{PostError, ReceiveRequest, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,11 +39,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             if !takes_sends {
                 return Err((index, PostError::WrongState));
             }
-            let atomic = matches!(
-                request.operation,
-                Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. }
-            );
-            if atomic {
+            if !QueuePair::supports(queue_pair.service, request.operation) {
                 return Err((index, PostError::WrongOperation));
             }
             let unfinished = queue_pair.unfinished.load(Ordering::Acquire) as usize;
@@ -63,7 +61,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         queue_pair: &Arc<QueuePairHandle<P::Signal, S>>,
         requests: &[ReceiveRequest<'_>],
     ) -> Result<(), (usize, PostError)> {
-        if !queue_pair.state().takes_receives() {
+        if !queue_pair.state().takes_receives() || queue_pair.has_shared_receives() {
             return Err((0, PostError::WrongState));
         }
         let result = queue_pair.receives.post(requests);
@@ -76,6 +74,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
 }
 
 impl<G: crate::port::Signal, S: Facade> QueuePairHandle<G, S> {
+    pub(crate) fn has_shared_receives(&self) -> bool {
+        Receives(&self.receives).is_shared()
+    }
+
     pub(crate) fn posted_is_empty(&self) -> bool {
         self.posted.lock().is_empty()
     }

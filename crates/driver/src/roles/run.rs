@@ -4,8 +4,9 @@ use crate::driver::Driver;
 use crate::facade::{Facade, Flag, Mutex, RwLock};
 use crate::listener::AsyncEvent;
 use crate::port::Port;
-use crate::queue_pair::{OwnReceives, Protocol, QueuePairHandle};
-use converb_engine::iba::{Environment, QueuePair, Side, State, Transmit};
+use crate::queue_pair::{Protocol, QueuePairHandle};
+use crate::receive_queue::Receives;
+use converb_engine::iba::{Environment, QueuePair, Service, Side, State, Transmit};
 use converb_engine::memory::KeyTable;
 use converb_engine::planted::{self, Planted};
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                     let mut posted = handle.posted.lock();
                     queue_pair.take_posted(&mut posted, env);
                 }
-                if queue_pair.state() == State::Error {
+                if queue_pair.state() == State::Error && !handle.has_shared_receives() {
                     // Published before flushing: who posts a receive after this flush sees it
                     // and flushes it.
                     handle.publish_state(State::Error);
@@ -80,7 +81,15 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 }
                 Transmit::Idle | Transmit::WindowFull => {
                     // Completions made room: there may be more posted than fitted before.
-                    if handle.posted_is_empty() || transmit == Transmit::WindowFull {
+                    if transmit == Transmit::WindowFull {
+                        // A reliable queue pair goes on with its own ACKs.
+                        if handle.service != Service::ReliableConnection {
+                            self.wait_for_credit(handle);
+                        }
+                        has_more = false;
+                        break;
+                    }
+                    if handle.posted_is_empty() {
                         has_more = false;
                         break;
                     }
@@ -103,13 +112,14 @@ impl<P: Port, S: Facade> Driver<P, S> {
         protocol: &mut Protocol,
         action: impl FnOnce(&mut QueuePair, &mut Environment<'_, <P as Port>::Memory>) -> R,
     ) -> R {
-        let mut receives = OwnReceives(&handle.receives);
+        let mut receives = Receives(&handle.receives);
         let mut env = Environment {
             now: self.port.now(),
             keys,
             memory: self.port.memory(),
             receives: &mut receives,
             path: &protocol.path,
+            paths: &self.paths,
             reads: &self.reads,
             counters: &self.counters,
             domain: handle.domain,

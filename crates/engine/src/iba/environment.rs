@@ -2,10 +2,10 @@
 
 use super::path::PathWindow;
 use super::read_budget::ReadBudget;
+use crate::Address;
 use crate::counters::Counters;
 use crate::memory::{KeyTable, Memory, ProtectionDomain};
 use crate::time::Time;
-use crate::Address;
 use crate::work::ReceiveWork;
 use converb_wire::Qpn;
 use std::sync::Arc;

@@ -311,9 +311,9 @@ impl QueuePair {
             Sending::Reliable(requester) => requester.forget(path, reads),
             Sending::Unreliable(sender) => sender.forget(),
         }
+        self.attributes = Attributes::default();
         self.close_receive();
         self.outbox = Outbox::default();
-        self.attributes = Attributes::default();
     }
 
     /// Takes posted send work requests, oldest first, as far as there is room; in an error state

@@ -89,6 +89,23 @@ impl ReceiveRing {
         true
     }
 
+    /// Changes how many receives fit.
+    ///
+    /// # Errors
+    /// `QueueFull` when more are posted than would fit.
+    pub fn resize(&mut self, capacity: usize) -> Result<(), PostError> {
+        if self.len() > capacity {
+            return Err(PostError::QueueFull);
+        }
+        let mut larger = Self::new(capacity, self.entries_max);
+        let mut work = ReceiveWork::default();
+        while self.take(&mut work) {
+            larger.push(&ReceiveRequest { wr_id: work.wr_id, scatter: &work.scatter })?;
+        }
+        *self = larger;
+        Ok(())
+    }
+
     /// Removes all.
     pub fn clear(&mut self) {
         self.first = self.end;

@@ -92,11 +92,6 @@ impl Responder {
         open.then_some(self.receive.wr_id)
     }
 
-    /// The next packet number that is expected.
-    pub(super) fn expected(&self) -> Psn {
-        self.expected
-    }
-
     /// A request packet, whose bytes from the BTH to the pad are `bytes`.
     pub(super) fn handle_request<M: Memory>(
         &mut self,

@@ -112,12 +112,9 @@ mod tests {
 
     #[test]
     fn an_ipv4_sender_shows_in_the_second_half() {
-        let udp = |last| Address::Udp {
-            ip: Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped(),
-            scope: 0,
-        };
-        let arrival =
-            Arrival { source: udp(1), local: udp(2), traffic_class: 0x20, hop_limit: 64 };
+        let udp =
+            |last| Address::Udp { ip: Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped(), scope: 0 };
+        let arrival = Arrival { source: udp(1), local: udp(2), traffic_class: 0x20, hop_limit: 64 };
         let header = global_route(&arrival, 5);
         assert_eq!(header[..20], [0; 20]);
         assert_eq!(header[20], 0x45);

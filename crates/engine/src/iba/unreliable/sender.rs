@@ -230,8 +230,7 @@ impl UnreliableSender {
             body.copy_from_slice(&self.queue.inline_bytes(number)[start..start + payload]);
         } else {
             let list = self.queue.entries(number);
-            let gathered =
-                gather(env.keys, env.memory, env.domain, list, u64::from(offset), body);
+            let gathered = gather(env.keys, env.memory, env.domain, list, u64::from(offset), body);
             if let Err(error) = gathered {
                 sink.abandon();
                 return Err(error);
@@ -312,11 +311,7 @@ fn opcode(operation: Operation, position: Position, is_datagram: bool) -> Opcode
     use Position::{First, Last, Middle, Only};
     let with_immediate = immediate(operation).is_some();
     if is_datagram {
-        return if with_immediate {
-            Opcode::UD_SEND_ONLY_IMMEDIATE
-        } else {
-            Opcode::UD_SEND_ONLY
-        };
+        return if with_immediate { Opcode::UD_SEND_ONLY_IMMEDIATE } else { Opcode::UD_SEND_ONLY };
     }
     let is_write = matches!(operation, Operation::Write(_) | Operation::WriteWithImmediate(..));
     match (is_write, position, with_immediate) {
