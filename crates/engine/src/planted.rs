@@ -24,6 +24,12 @@ pub enum Planted {
     UcGapUnnoticed = 8,
     /// The limit of a shared receive queue is not disarmed by its event.
     LimitEventTwice = 9,
+    /// A duplicate atomic is executed again.
+    DuplicateAtomicRunsTwice = 10,
+    /// An immediate completes a receive without taking it from its queue.
+    ImmediateKeepsReceive = 11,
+    /// A fence is ignored.
+    FenceIgnored = 12,
 }
 
 #[cfg(feature = "planted-faults")]

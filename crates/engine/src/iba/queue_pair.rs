@@ -406,7 +406,9 @@ impl QueuePair {
                         }
                     }
                     OpcodeKind::AtomicAcknowledge => {
-                        Counters::count(&env.counters.dropped_stale_response);
+                        if outbox.ready_to_send {
+                            requester.handle_atomic_acknowledge(identity, env, outbox, packet);
+                        }
                     }
                     _ => responder.handle_request(identity, env, outbox, packet, bytes),
                 }
@@ -552,8 +554,7 @@ impl QueuePair {
             (_, O::Send | O::SendWithImmediate(_)) => true,
             (Service::UnreliableDatagram, _) => false,
             (_, O::Write(_) | O::WriteWithImmediate(..)) => true,
-            (Service::ReliableConnection, O::Read(_) | O::SendWithInvalidate(_)) => true,
-            _ => false,
+            (service, _) => service == Service::ReliableConnection,
         }
     }
 

@@ -118,6 +118,18 @@ impl Requester {
             self.fail(identity, env, outbox, number, status, reason);
             return;
         }
+        self.data_arrived(identity, env, outbox, packet, psn);
+    }
+
+    /// The data that `psn` brought is in its place.
+    fn data_arrived<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        packet: &Packet<'_>,
+        psn: Psn,
+    ) {
         self.received.insert(psn);
         let limit = psn.plus(1);
         let complete = self.advance(identity, env, outbox, limit);
@@ -135,6 +147,35 @@ impl Requester {
         if !complete {
             self.ask_for_gap(env);
         }
+    }
+
+    /// The result of an atomic operation. It also says that everything before it was executed.
+    pub(in crate::iba) fn handle_atomic_acknowledge<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        packet: &Packet<'_>,
+    ) {
+        let psn = packet.bth().psn;
+        let stale = psn.since(self.unacknowledged) >= self.sent_end.since(self.unacknowledged)
+            || self.received.contains(psn);
+        let result = packet.atomic_ack_eth().filter(|_| !stale);
+        let (Some(result), false) = (result, stale) else {
+            return Counters::count(&env.counters.dropped_stale_response);
+        };
+        let number = self.work_of(psn);
+        let operation = self.queue.work(number).operation;
+        if !matches!(operation, Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. }) {
+            return Counters::count(&env.counters.dropped_stale_response);
+        }
+        let list = self.queue.entries(number);
+        let bytes = result.original.to_ne_bytes();
+        if let Err(error) = scatter(env.keys, env.memory, env.domain, list, 0, &bytes) {
+            let (status, reason) = local_error(error);
+            return self.fail(identity, env, outbox, number, status, reason);
+        }
+        self.data_arrived(identity, env, outbox, packet, psn);
     }
 
     fn take_credit(&mut self, msn: u32, code: u8) {

@@ -10,7 +10,7 @@ use crate::iba::queue_pair::Identity;
 use crate::memory::Memory;
 use crate::transmit::PacketSink;
 use crate::work::{Operation, SendWork};
-use converb_wire::{Bth, Ieth, ImmDt, Opcode, Position, Psn, Reth};
+use converb_wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Position, Psn, Reth};
 
 /// What became of a packet.
 pub(super) enum Built {
@@ -26,7 +26,7 @@ pub(super) enum Built {
 
 /// The headers behind the BTH.
 struct Extension {
-    bytes: [u8; 24],
+    bytes: [u8; AtomicEth::LENGTH],
     length: usize,
 }
 
@@ -43,8 +43,12 @@ impl Requester {
     ) -> Built {
         let number = self.cursor_work;
         let work = *self.queue.work(number);
-        if let Operation::Read(_) = work.operation {
-            return self.build_read(identity, env, sink, number, index);
+        match work.operation {
+            Operation::Read(_) => return self.build_read(identity, env, sink, number, index),
+            Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. } => {
+                return self.build_atomic(identity, env, sink, number);
+            }
+            _ => {}
         }
         let packets = self.progress[self.queue.slot(number)].packets;
         let ends = index + 1 == packets;
@@ -144,6 +148,29 @@ impl Requester {
         built
     }
 
+    fn build_atomic<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        number: u64,
+    ) -> Built {
+        let budget = truesize(64);
+        if !env.reads.take(budget, self.reads.is_empty()) {
+            return Built::Wait;
+        }
+        let start = self.cursor;
+        let built = self.write_packet(identity, env, sink, number, 0, true);
+        match built {
+            Built::Done => {
+                self.reads.push_back(ReadInFlight { start, end: start.plus(1), budget });
+                self.after_packet(env, budget, true, 1);
+            }
+            _ => env.reads.give(budget),
+        }
+        built
+    }
+
     fn write_read(
         &self,
         identity: &Identity,
@@ -188,7 +215,9 @@ impl Requester {
             (false, false) => Position::Middle,
         };
         let offset = index * identity.mtu;
-        let payload = (work.length - offset).min(identity.mtu) as usize;
+        let returns_data = work.operation.returns_data();
+        let payload =
+            if returns_data { 0 } else { (work.length - offset).min(identity.mtu) as usize };
         let pad = payload.wrapping_neg() & 3;
         let extension = Self::extension(work, position);
         let head = Bth::LENGTH + extension.length;
@@ -227,7 +256,7 @@ impl Requester {
     }
 
     fn extension(work: &SendWork, position: Position) -> Extension {
-        let mut extension = Extension { bytes: [0; 24], length: 0 };
+        let mut extension = Extension { bytes: [0; AtomicEth::LENGTH], length: 0 };
         let remote = match work.operation {
             Operation::Write(remote) | Operation::WriteWithImmediate(remote, _) => Some(remote),
             _ => None,
@@ -236,6 +265,10 @@ impl Requester {
             Reth { address: remote.address, rkey: remote.rkey, length: work.length }
                 .emit(&mut extension.bytes);
             extension.length += Reth::LENGTH;
+        }
+        if let Some(atomic) = atomic_eth(work.operation) {
+            atomic.emit(&mut extension.bytes);
+            extension.length += AtomicEth::LENGTH;
         }
         if position.ends() {
             match work.operation {
@@ -275,6 +308,15 @@ impl Requester {
             (_, Position::Only) => Opcode::RC_SEND_ONLY,
         }
     }
+}
+
+fn atomic_eth(operation: Operation) -> Option<AtomicEth> {
+    let (remote, swap_or_add, compare) = match operation {
+        Operation::CompareAndSwap { remote, compare, swap } => (remote, swap, compare),
+        Operation::FetchAndAdd { remote, add } => (remote, add, 0),
+        _ => return None,
+    };
+    Some(AtomicEth { address: remote.address, rkey: remote.rkey, swap_or_add, compare })
 }
 
 /// How a work request ends whose own memory is at fault.

@@ -19,6 +19,7 @@ use super::timers::{Due, Timers};
 use crate::completion::Status;
 use crate::counters::Counters;
 use crate::memory::Memory;
+use crate::planted::{self, Planted};
 use crate::time::Time;
 use crate::transmit::PacketSink;
 use crate::work::{Operation, SendRing};
@@ -244,7 +245,7 @@ impl Requester {
             return false;
         }
         let work = self.queue.work(self.unstarted);
-        if work.flags.fence && self.has_data_outstanding() {
+        if work.flags.fence && self.has_data_outstanding() && !planted::is(Planted::FenceIgnored) {
             return false;
         }
         let consumes_receive =

@@ -36,6 +36,9 @@ impl Responder {
                 }
             }
             OpcodeKind::ReadRequest => self.read_again(identity, env, packet),
+            OpcodeKind::CompareSwap | OpcodeKind::FetchAdd => {
+                self.atomic_again(identity, env, packet);
+            }
             _ => Counters::count(&env.counters.dropped_malformed),
         }
     }

@@ -8,6 +8,7 @@ use crate::iba::environment::Environment;
 use crate::iba::event::{Reason, Side};
 use crate::iba::queue_pair::{Identity, Outbox};
 use crate::memory::{Access, Memory};
+use crate::planted::{self, Planted};
 use converb_wire::{NakCode, OpcodeKind, Packet, Position};
 
 impl Responder {
@@ -38,6 +39,9 @@ impl Responder {
             OpcodeKind::Send => self.execute_send(identity, env, outbox, packet),
             OpcodeKind::Write => self.execute_write(identity, env, outbox, packet),
             OpcodeKind::ReadRequest => self.execute_read(identity, env, packet),
+            OpcodeKind::CompareSwap | OpcodeKind::FetchAdd => {
+                self.execute_atomic(identity, env, packet)
+            }
             _ => Executed::Refused(NakCode::InvalidRequest),
         }
     }
@@ -124,7 +128,10 @@ impl Responder {
         if !right_length {
             return Executed::Refused(NakCode::InvalidRequest);
         }
-        if packet.immediate().is_some() && !env.receives.take(&mut self.receive) {
+        if packet.immediate().is_some()
+            && !planted::is(Planted::ImmediateKeepsReceive)
+            && !env.receives.take(&mut self.receive)
+        {
             return Executed::NotReady;
         }
         if let Err(error) = plan.write(env.keys, env.memory, env.domain, received, payload) {

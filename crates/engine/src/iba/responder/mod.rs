@@ -3,6 +3,7 @@
 //! Requests are executed when their turn comes; answers are queued in the same order and written
 //! by [`Responder::poll_transmit`], so that an ACK never overtakes an earlier READ's response.
 
+mod atomic;
 mod duplicate;
 mod execute;
 mod reply;
@@ -60,6 +61,8 @@ pub(super) struct Responder {
     told: Told,
     stash: Stash,
     replies: VecDeque<Reply>,
+    /// The results of the last atomics, for those that are asked for again.
+    results: VecDeque<(Psn, u64)>,
     established: bool,
 }
 
@@ -83,6 +86,7 @@ impl Responder {
         self.told = Told::Nothing;
         self.stash.clear();
         self.replies.clear();
+        self.results.clear();
     }
 
     /// The receive that a message has begun to fill, if any: it is flushed with the others.

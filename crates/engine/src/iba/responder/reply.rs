@@ -9,7 +9,7 @@ use crate::iba::event::Event;
 use crate::iba::queue_pair::{Identity, Outbox, Transmit};
 use crate::memory::Memory;
 use crate::transmit::PacketSink;
-use converb_wire::{Aeth, Bth, NakCode, Opcode, Psn, Syndrome, credit};
+use converb_wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, Syndrome, credit};
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +18,17 @@ pub(super) enum Reply {
     Ack { psn: Psn },
     /// Something else about `psn`.
     Nak { psn: Psn, syndrome: Syndrome },
+    /// What an atomic found.
+    Atomic { psn: Psn, original: u64, message: u32 },
     /// The data of a READ: `packets` responses from `first` on, `sent` of them sent.
     Read { plan: RemotePlan, first: Psn, packets: u32, sent: u32, message: u32, again: bool },
 }
 
 impl Reply {
+    pub(super) fn atomic(psn: Psn, original: u64, message: u32) -> Self {
+        Self::Atomic { psn, original, message }
+    }
+
     pub(super) fn read(plan: RemotePlan, first: Psn, packets: u32, message: u32) -> Self {
         Self::Read { plan, first, packets, sent: 0, message, again: false }
     }
@@ -78,6 +84,9 @@ impl Responder {
                 Reply::Nak { psn, syndrome } => {
                     self.write_acknowledge(identity, sink, psn, syndrome)
                 }
+                Reply::Atomic { psn, original, message } => {
+                    self.write_atomic_acknowledge(identity, env, sink, psn, original, message)
+                }
                 Reply::Read { .. } => self.write_response(identity, env, outbox, sink, reply),
             };
             if !written {
@@ -100,6 +109,28 @@ impl Responder {
         };
         identity.bth(Opcode::RC_ACKNOWLEDGE, psn).emit(bytes);
         Aeth { syndrome, msn: self.messages }.emit(&mut bytes[Bth::LENGTH..]);
+        sink.finish();
+        self.replies.pop_front();
+        true
+    }
+
+    fn write_atomic_acknowledge<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &Environment<'_, M>,
+        sink: &mut impl PacketSink,
+        psn: Psn,
+        original: u64,
+        message: u32,
+    ) -> bool {
+        let length = Bth::LENGTH + Aeth::LENGTH + AtomicAckEth::LENGTH;
+        let Some(bytes) = sink.begin(&identity.path, identity.destination, length) else {
+            return false;
+        };
+        identity.bth(Opcode::RC_ATOMIC_ACKNOWLEDGE, psn).emit(bytes);
+        let syndrome = Syndrome::Ack { credit: credit_code(env) };
+        Aeth { syndrome, msn: message }.emit(&mut bytes[Bth::LENGTH..]);
+        AtomicAckEth { original }.emit(&mut bytes[Bth::LENGTH + Aeth::LENGTH..]);
         sink.finish();
         self.replies.pop_front();
         true
