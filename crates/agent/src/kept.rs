@@ -34,6 +34,11 @@ impl Kept {
         close(self.0.swap(NONE, Ordering::AcqRel));
     }
 
+    /// Whether there is something, and the program has not closed it.
+    pub fn is_open(&self) -> bool {
+        self.get().is_some_and(|descriptor| rustix::io::fcntl_getfd(descriptor).is_ok())
+    }
+
     /// Gives away what is there.
     pub fn take(&self) -> Option<OwnedFd> {
         let descriptor = self.0.swap(NONE, Ordering::AcqRel);

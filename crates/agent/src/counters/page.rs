@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::fcntl_getfd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout};
@@ -66,9 +65,8 @@ impl CounterPage {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         // Held so that no device is added meanwhile, and nobody else does the same.
         let _devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |memory: &BorrowedFd<'_>| fcntl_getfd(memory).is_ok();
-        if let Some(memory) = self.memory.get().filter(is_open) {
-            return Some(memory);
+        if self.memory.is_open() {
+            return self.memory.get();
         }
         let words = self.layout.size() / size_of::<AtomicU64>();
         // SAFETY: the whole mapping, as words, which is what it is read and written as.

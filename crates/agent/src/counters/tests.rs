@@ -1,6 +1,8 @@
 use core::sync::atomic::Ordering;
 use std::os::fd::AsFd;
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
 use super::*;
 
 fn view(page: &CounterPage) -> PageView {
@@ -63,11 +65,13 @@ fn totals_add_up_and_are_inherited() {
 
 #[test]
 fn what_is_no_page_is_refused() {
-    let empty = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+    let empty = memfd_create("test", MemfdFlags::CLOEXEC).expect("memory");
     assert!(PageView::open(empty).is_err());
     let (pipe, _other) = rustix::pipe::pipe().expect("a pipe");
     assert!(PageView::open(pipe).is_err());
-    let noise = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let noise = memfd_create("test", flags).expect("memory");
     rustix::io::write(&noise, &[0xff; 4096]).expect("room");
+    fcntl_add_seals(&noise, SealFlags::SHRINK).expect("sealable");
     assert!(PageView::open(noise).is_err());
 }

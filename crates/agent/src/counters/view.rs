@@ -5,6 +5,8 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{SealFlags, fcntl_get_seals};
+
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout, NAME_SIZE};
 
 /// A page that a member has handed over.
@@ -23,11 +25,11 @@ impl PageView {
     /// # Errors
     /// It is something else, or of another version.
     pub fn open(memory: OwnedFd) -> Result<Self> {
-        let memory = File::from(memory);
-        // Reading from a pipe or socket could wait for ever.
-        if !memory.metadata()?.is_file() {
-            return Err(Error::new(ErrorKind::InvalidData, "not memory"));
+        // Reading from anything else could wait for ever; only such memory has seals.
+        if !fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK) {
+            return Err(Error::new(ErrorKind::InvalidData, "not sealed memory"));
         }
+        let memory = File::from(memory);
         let mut header = [0; 16];
         memory.read_exact_at(&mut header, 0)?;
         let word = |at: usize| u32::from_le_bytes(*header[at..].first_chunk().expect("4 bytes"));

@@ -54,20 +54,27 @@ pub struct Granted {
 
 /// Waits between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How many agents may die before they report, for somebody may just be killing agents.
+const DEATHS_MAX: u32 = 3;
 /// Between two attempts when all slots are in time-wait.
 const SLOT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Joins, starting an agent where there is none.
 pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinError> {
     let deadline = Instant::now() + options.timeout;
-    let mut waiting_for = "the agent does not answer";
+    let mut last = JoinError::Timeout("the agent does not answer");
+    let mut deaths = 0;
     loop {
         let pause = match connect() {
             Ok(connection) => {
                 let role = Role::Join { slots: options.slots };
                 match greet(connection, role, page, deadline) {
                     Ok(granted) => return Ok(granted),
-                    Err(NotGranted::Later(pause)) => pause,
+                    Err(NotGranted::Later) => PAUSE,
+                    Err(NotGranted::NoSlots(error)) => {
+                        last = error;
+                        SLOT_PAUSE
+                    }
                     Err(NotGranted::Never(error)) => return Err(error),
                 }
             }
@@ -75,19 +82,31 @@ pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinEr
                 let program = options.program.as_deref().ok_or(JoinError::NoProgram)?;
                 match start_agent(program, deadline)? {
                     Outcome::Serving => continue,
-                    Outcome::AnotherServes | Outcome::Died => PAUSE,
+                    Outcome::AnotherServes => PAUSE,
+                    Outcome::Died if deaths < DEATHS_MAX => {
+                        deaths += 1;
+                        PAUSE
+                    }
+                    Outcome::Died => {
+                        let text = format!(
+                            "{} ended without a word; {PROGRAM_VARIABLE} has to be the converb \
+                             program",
+                            program.display()
+                        );
+                        return Err(JoinError::AgentFailed(text));
+                    }
                     Outcome::PortTaken(text) => return Err(JoinError::PortTaken(text)),
                     Outcome::Failed(text) => return Err(JoinError::AgentFailed(text)),
                 }
             }
             Err(NoConnection::Later) => {
-                waiting_for = "the agent does not accept connections";
+                last = JoinError::Timeout("the agent does not accept connections");
                 PAUSE
             }
             Err(NoConnection::Never(error)) => return Err(error),
         };
         if Instant::now() + pause >= deadline {
-            return Err(JoinError::Timeout(waiting_for));
+            return Err(last);
         }
         std::thread::sleep(pause);
     }
@@ -95,8 +114,10 @@ pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinEr
 
 /// Why a hello brought nothing.
 pub enum NotGranted {
-    /// Trying again after a pause may help.
-    Later(Duration),
+    /// Trying again may help.
+    Later,
+    /// So it may, but slots are all in use or resting.
+    NoSlots(JoinError),
     /// It does not.
     Never(JoinError),
 }
@@ -110,7 +131,7 @@ pub fn greet(
 ) -> Result<Granted, NotGranted> {
     let socket = connection.socket.as_fd();
     if say_hello(socket, role, page.descriptor()).is_err() {
-        return Err(NotGranted::Later(PAUSE));
+        return Err(NotGranted::Later);
     }
     let answer = next(socket, deadline)?;
     let Reply::Welcome(welcome) = answer.reply else {
@@ -137,20 +158,20 @@ pub fn greet(
 fn next(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> Result<Answer, NotGranted> {
     let answer = match await_answer(socket, deadline) {
         Ok(answer) => answer,
-        Err(NoAnswer::Gone) => return Err(NotGranted::Later(PAUSE)),
+        Err(NoAnswer::Gone) => return Err(NotGranted::Later),
         Err(NoAnswer::NotYet) => {
             return Err(NotGranted::Never(JoinError::Timeout("the agent does not answer")));
         }
         Err(NoAnswer::Malformed) => return Err(NotGranted::Never(JoinError::Protocol)),
     };
     match answer.reply {
-        Reply::Refused(Refusal::NoSlots { soon: true, .. } | Refusal::Busy) => {
-            Err(NotGranted::Later(SLOT_PAUSE))
+        Reply::Refused(refusal @ (Refusal::NoSlots { soon: true, .. } | Refusal::Busy)) => {
+            Err(NotGranted::NoSlots(JoinError::refused(refusal, answer.version)))
         }
         Reply::Refused(refusal) => {
             Err(NotGranted::Never(JoinError::refused(refusal, answer.version)))
         }
-        Reply::Goodbye => Err(NotGranted::Later(PAUSE)),
+        Reply::Goodbye => Err(NotGranted::Later),
         _ => Ok(answer),
     }
 }

@@ -130,10 +130,12 @@ impl Membership {
                     return Ok(slots);
                 }
                 Ok(Err(NotGranted::Never(error))) => return Err(error),
-                Ok(Err(NotGranted::Later(_))) | Err(_) if Instant::now() < deadline => {
+                Ok(Err(NotGranted::Later | NotGranted::NoSlots(_))) | Err(_)
+                    if Instant::now() < deadline =>
+                {
                     std::thread::sleep(core::time::Duration::from_millis(5));
                 }
-                Ok(Err(NotGranted::Later(_))) | Err(_) => {
+                Ok(Err(NotGranted::Later | NotGranted::NoSlots(_))) | Err(_) => {
                     return Err(JoinError::Timeout("the agent does not answer"));
                 }
             }

@@ -80,6 +80,7 @@ impl Membership {
     /// at it.
     pub fn handle_event(&self) -> Standing {
         let Ok(mut phase) = self.phase.try_lock() else { return Standing::Unserved };
+        self.renew_watch();
         self.reset_timer();
         *phase = match *phase {
             Phase::Served => self.handle_message(),
@@ -222,6 +223,19 @@ impl Membership {
         self.timer.set(timer);
         self.watch_all().map_err(system)?;
         Ok(slots)
+    }
+
+    /// Makes the set and the timer anew if the program has closed them, for whoever waits on a
+    /// closed descriptor waits no time at all.
+    fn renew_watch(&self) {
+        if self.epoll.is_open() && self.timer.is_open() || self.epoll.get().is_none() {
+            return;
+        }
+        // Without descriptors to be had there is nothing to wait on; the next call tries again.
+        let Ok((epoll, timer)) = Self::new_watch() else { return };
+        self.epoll.set(epoll);
+        self.timer.set(timer);
+        let _ = self.watch_all();
     }
 
     /// Puts the connection and the timer into the set that is watched.

@@ -27,6 +27,9 @@ pub struct Visitor {
 /// How long a visitor may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A pause when the system gives us nothing.
+const BREATHER: Duration = Duration::from_millis(10);
+
 /// The most visitors at a time.
 const VISITORS_MAX: usize = 1024;
 
@@ -46,7 +49,18 @@ impl Agent {
     /// Takes in everybody who has connected.
     pub(super) fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(connection) = accept_with(&self.listener, flags) {
+        loop {
+            let connection = match accept_with(&self.listener, flags) {
+                Ok(connection) => connection,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    // No descriptor or no memory to be had: the visitor stays in the queue, which
+                    // would wake us again at once.
+                    std::thread::sleep(BREATHER);
+                    return;
+                }
+            };
             let peer = match same_user(&connection) {
                 Ok(peer) => peer,
                 Err(Rejection::OtherUser(_)) => {

@@ -9,6 +9,7 @@ pub const TESTS: &[Line] = &[
     ("a_dead_members_slot_rests_and_is_clean", a_dead_members_slot_rests, Users::Both),
     ("exec_gives_the_slot_back", exec_gives_the_slot_back, Users::Both),
     ("who_closes_everything_gets_it_again", who_closes_everything_gets_it_again, Users::Both),
+    ("closed_descriptors_heal", closed_descriptors_heal, Users::Both),
     ("a_fork_child_does_not_keep_the_port", a_fork_child_does_not_keep_the_port, Users::Both),
     ("a_fork_child_hides_no_death", a_fork_child_hides_no_death, Users::Both),
     ("counters_outlive_members_and_agents", counters_outlive_members_and_agents, Users::Both),
@@ -78,6 +79,29 @@ fn who_closes_everything_gets_it_again() {
     // Nor do a second time and a dead agent together matter.
     let answer = member.tell("close-all");
     assert!(answer.starts_with("fetched 3 from "), "{answer}");
+    member.leave();
+}
+
+/// A process that closes everything and does not use its slots for a while stays a member, and
+/// does not spin on its closed descriptors.
+fn closed_descriptors_heal() {
+    let mut member = Member::join(2);
+    assert_eq!(member.tell("close-all-silently"), "closed");
+    wait_until(SOON, "it has noticed", || {
+        member.tell("standing") == "Served" && member.tell("events") != "0"
+    });
+    std::thread::sleep(Duration::from_millis(1300));
+    let events: u32 = member.tell("events").parse().expect("a number");
+    assert!(events < 10, "{events} events");
+    assert_eq!(status().members.len(), 1);
+    let agent = kill_agent();
+    wait_until(SOON, "it has a successor", || status().members.len() == 1);
+    assert_ne!(status().agent.pid, agent);
+    let sender = Sender::new();
+    sender.send(member.slots[0], 1);
+    assert!(member.tell("fetch").starts_with("fetched 2 from "));
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(member.counts(), (1, 0));
     member.leave();
 }
 

@@ -9,6 +9,7 @@ use crate::{Line, Users};
 pub const TESTS: &[Line] = &[
     ("the_first_program_starts_the_agent", the_first_program_starts_the_agent, Users::Both),
     ("newcomers_race_to_one_agent", newcomers_race_to_one_agent, Users::Both),
+    ("ipv6_may_be_switched_off", ipv6_may_be_switched_off, Users::Root),
     ("the_agent_keeps_nothing_of_its_starter", the_agent_keeps_nothing_of_its_starter, Users::Both),
 ];
 
@@ -51,6 +52,21 @@ fn newcomers_race_to_one_agent() {
         members.into_iter().for_each(Member::leave);
         assert!(matches!(converb_agent::stop(false), Ok(converb_agent::Stopped::Stopped { .. })));
     }
+}
+
+fn ipv6_may_be_switched_off() {
+    std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("our own namespace");
+    let mut member = Member::join(2);
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
+    let mut datagram = [0; 16];
+    for &slot in &member.slots {
+        let qpn = u32::from(slot) << converb_agent::QPN_BITS_IN_SLOT;
+        datagram[4..8].copy_from_slice(&qpn.to_be_bytes());
+        sender.send_to(&datagram, ("127.0.0.1", converb_agent::PORT)).expect("the port is open");
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(member.counts(), (2, 0));
+    member.leave();
 }
 
 /// Else `$(converb run x)` would hang, or a folder could not be unmounted.

@@ -33,6 +33,8 @@ struct Member {
     right: u64,
     wrong: u64,
     standing: Standing,
+    /// How often the membership was looked after.
+    events: u32,
 }
 
 impl Member {
@@ -40,7 +42,7 @@ impl Member {
         let slots: BTreeMap<_, _> = membership.take_slots().into_iter().collect();
         let numbers: Vec<String> = slots.keys().map(u16::to_string).collect();
         say(&format!("joined {}", numbers.join(" ")));
-        Self { membership, slots, right: 0, wrong: 0, standing: Standing::Served }
+        Self { membership, slots, right: 0, wrong: 0, standing: Standing::Served, events: 0 }
     }
 
     fn obey(mut self) {
@@ -80,6 +82,7 @@ impl Member {
             self.receive();
             if has_event {
                 self.standing = self.membership.handle_event();
+                self.events += 1;
             }
             if has_input {
                 let mut bytes = [0; 256];
@@ -117,22 +120,35 @@ impl Member {
                 let error = std::process::Command::new(argument).arg("60").exec();
                 format!("error {error}")
             }
-            "close-all" => self.close_all(),
+            "events" => self.events.to_string(),
+            "close-all" => {
+                self.close_all();
+                self.fetch()
+            }
+            "close-all-silently" => {
+                self.close_all();
+                "closed".into()
+            }
+            "fetch" => self.fetch(),
             "fork" => self.fork(argument),
             _ => format!("error {command}?"),
         }
     }
 
-    /// What daemons do; and what a driver does when it finds out.
-    fn close_all(&mut self) -> String {
-        // SAFETY: the descriptors that are closed have owners, who do not use them before they
-        // are replaced below; that they fail then is what is tested.
+    /// What daemons do.
+    fn close_all(&mut self) {
+        // SAFETY: the descriptors that are closed have owners, who expect that they may fail.
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         let old = core::mem::take(&mut self.slots);
         assert!(old.values().all(|slot| {
             recv(slot, &mut [0; 1][..], RecvFlags::DONTWAIT) == Err(rustix::io::Errno::BADF)
         }));
+        // Nothing is left that these could close.
         core::mem::forget(old);
+    }
+
+    /// What a driver does when it finds its sockets closed.
+    fn fetch(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_secs(2);
         match self.membership.fetch_slots_again(deadline) {
             Ok(slots) => self.slots = slots.into_iter().collect(),

@@ -98,13 +98,6 @@ impl Member {
         self.child.wait().expect("our own child");
     }
 
-    /// Waits until its own end.
-    pub fn exit(self) {
-        let Self { mut child, input, .. } = self;
-        drop(input);
-        child.wait().expect("our own child");
-    }
-
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the member lives");
