@@ -46,6 +46,10 @@ def flat(values, prefix=""):
     return found
 
 
-def drops(values):
-    """The sum of all drops, whatever their reason."""
-    return sum(value for name, value in values.items() if "drop" in name)
+def drops(bench, namespace, device, label):
+    """How many packets were dropped so far, whatever the reason: by the programs on a device and
+    by the agent, which has the slots that nobody uses."""
+    counted = counters(bench, namespace, device, label)
+    status = ask_json(bench, namespace, ["agent", "status"], label + "-agent")
+    agent = (status.get("agent") or {}).get("management_drops", 0)
+    return agent + sum(value for name, value in counted.items() if "drop" in name)
