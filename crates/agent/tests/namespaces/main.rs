@@ -26,6 +26,8 @@ struct Test {
     name: &'static str,
     run: fn(),
     users: Users,
+    /// Whether no other test of the same user may run at the same time.
+    is_alone: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,11 +39,11 @@ enum Users {
 }
 
 fn tests() -> Vec<Test> {
-    [joining::TESTS, death::TESTS, takeover::TESTS, limits::TESTS, refusals::TESTS]
-        .concat()
-        .into_iter()
-        .map(|(name, run, users)| Test { name, run, users })
-        .collect()
+    // The limits are those of a user, not of a namespace.
+    let together = [joining::TESTS, death::TESTS, takeover::TESTS, refusals::TESTS].concat();
+    let test = |is_alone| move |(name, run, users)| Test { name, run, users, is_alone };
+    let alone = limits::TESTS.iter().copied().map(test(true));
+    together.into_iter().map(test(false)).chain(alone).collect()
 }
 
 /// A line of a table of tests.

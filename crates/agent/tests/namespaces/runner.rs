@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getuid, kill_process};
@@ -31,31 +33,53 @@ pub fn run_all(arguments: &[OsString], tests: &[Test]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let program = Program::copy();
-    let is_root = getuid().is_root();
-    let mut failures = 0;
+    let mut runs = Vec::new();
     for test in tests {
         if !filters.is_empty() && !filters.iter().any(|filter| test.name.contains(filter)) {
             continue;
         }
-        let users = match (is_root, test.users) {
-            (true, Users::Both) => vec![Some(0), Some(ORDINARY_USER)],
-            (true, Users::Root) => vec![Some(0)],
-            (false, Users::Both) => vec![None],
-            (false, Users::Root) => {
-                println!("test {} ... skipped, it needs root", test.name);
-                continue;
+        match (getuid().is_root(), test.users) {
+            (true, Users::Both) => {
+                runs.extend([(test, Some(0)), (test, Some(ORDINARY_USER))]);
             }
-        };
-        for user in users {
-            let start = Instant::now();
-            let is_ok = run_in_process(&program.path, test, user);
-            let result = if is_ok { "ok" } else { "FAILED" };
-            let user = user.map_or(String::new(), |user| format!(" as user {user}"));
-            println!("test {}{user} ... {result} ({:?})", test.name, start.elapsed());
-            failures += u32::from(!is_ok);
+            (true, Users::Root) => runs.push((test, Some(0))),
+            (false, Users::Both) => runs.push((test, None)),
+            (false, Users::Root) => println!("test {} ... skipped, it needs root", test.name),
         }
     }
+    let (alone, together) = runs.into_iter().partition(|(test, _)| test.is_alone);
+    let failures = run_in_threads(AT_A_TIME, together, &program.path)
+        + run_in_threads(1, alone, &program.path);
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A test and the user that it has to become.
+type Run<'a> = (&'a Test, Option<u32>);
+
+/// Most tests wait most of the time.
+const AT_A_TIME: usize = 4;
+
+/// Runs some tests at a time, and counts those that fail.
+fn run_in_threads(count: usize, runs: Vec<Run<'_>>, program: &Path) -> usize {
+    let runs = Mutex::new(runs.into_iter());
+    let failures = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                loop {
+                    let next = runs.lock().expect("no test panics here").next();
+                    let Some((test, user)) = next else { return };
+                    let start = Instant::now();
+                    let is_ok = run_in_process(program, test, user);
+                    let result = if is_ok { "ok" } else { "FAILED" };
+                    let user = user.map_or(String::new(), |user| format!(" as user {user}"));
+                    println!("test {}{user} ... {result} ({:?})", test.name, start.elapsed());
+                    failures.fetch_add(usize::from(!is_ok), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    failures.into_inner()
 }
 
 fn run_in_process(program: &Path, test: &Test, user: Option<u32>) -> bool {
