@@ -301,3 +301,6 @@ pub(crate) const fn slot_of(qpn: Qpn) -> u16 {
 const BUFFER_BYTES: usize = 96 << 10;
 const RUNS_MAX: usize = 16;
 const PLAIN_PACKETS_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

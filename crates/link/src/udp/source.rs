@@ -12,6 +12,8 @@
 //! The first packet of a source of which nothing is known yet is taken if it has DF set and is no
 //! fragment, 16 bits of evidence, and makes the source a counting one: it would otherwise be lost
 //! although it is good, and the sender of a connection request would take seconds to repeat it.
+//! (A single wrong bit is found even then: at no distance does it look like another Identification
+//! with DF.)
 //! From then on a packet must come shortly after the last one. A source that has met the strict
 //! rule, or whose first packet was damaged, must instead fail it repeatedly, and count while it
 //! does, before it is believed to count.

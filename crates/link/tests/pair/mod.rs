@@ -4,7 +4,7 @@
 use converb_driver::{Port, Sent};
 use converb_engine::{Address, AddressVector, PacketSink};
 use converb_link::{Incoming, Settings, Slot, UdpPort};
-use converb_wire::{Bth, Opcode, Psn, Qpn};
+use converb_wire::{Bth, IpProtocol, Ipv4, Ipv6, Opcode, Psn, Qpn, Udp, icrc};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -114,4 +114,42 @@ pub fn receive_all(port: &UdpPort, incoming: &mut Incoming, count: usize) -> Vec
 pub fn count(port: &UdpPort, name: &str) -> u64 {
     let found = port.counters().iter().find(|(known, ..)| *known == name);
     found.unwrap_or_else(|| panic!("no counter {name}")).2
+}
+
+/// Sends from a plain socket, whose packets carry whatever CRC the test gives them.
+pub struct Forger {
+    socket: UdpSocket,
+    to: SocketAddr,
+    from_port: u16,
+}
+
+impl Forger {
+    /// From `ip` to a port's UDP port there.
+    pub fn new(ip: Ipv6Addr, udp_port: u16) -> Self {
+        let ip = ip.to_canonical();
+        let socket = UdpSocket::bind(SocketAddr::new(ip, 0)).expect("a socket");
+        let from_port = socket.local_addr().expect("bound").port();
+        Self { socket, to: SocketAddr::new(ip, udp_port), from_port }
+    }
+
+    /// The packet with the CRC that it has if its IPv4 header has this Identification and DF.
+    pub fn seal(&self, transport: &[u8], identification: u16) -> Vec<u8> {
+        let length = (transport.len() + 4) as u16;
+        let udp = Udp::new(self.from_port, self.to.port(), length);
+        let crc = match self.to.ip() {
+            IpAddr::V4(ip) => {
+                let header = Ipv4::new(ip, ip, IpProtocol::UDP, length + 8);
+                icrc::ipv4(&Ipv4 { identification, ..header }, &udp, transport)
+            }
+            IpAddr::V6(ip) => {
+                icrc::ipv6(&Ipv6::new(ip, ip, IpProtocol::UDP, length + 8), &udp, transport)
+            }
+        };
+        [transport, &icrc::to_wire(crc)].concat()
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&self, bytes: &[u8]) {
+        assert_eq!(self.socket.send_to(bytes, self.to).expect("sent"), bytes.len());
+    }
 }
