@@ -10,14 +10,25 @@
 // Without the exports, nothing calls the entry points.
 #![cfg_attr(test, allow(dead_code))]
 
+mod address;
+mod async_event;
+mod attributes;
+mod builder;
 mod complain;
+mod completion_flags;
 mod describe;
 mod device_list;
 mod entry;
+mod extended_attributes;
+mod extended_poll;
 mod guard;
 mod layout;
 mod objects;
+mod polling;
+mod posting;
+mod program_lock;
 mod rate;
+mod send_requests;
 mod sysfs;
 mod wording;
 

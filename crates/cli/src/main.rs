@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(run) => run::run(&run),
         Command::Devices { verbose, json } => devices::show(verbose, json),
-        Command::Agent(AgentCommand::Serve) => agent::serve(),
+        Command::Agent(AgentCommand::Serve { arguments }) => agent::serve(arguments),
         Command::Agent(AgentCommand::Status { json }) => agent::status(json),
         Command::Agent(AgentCommand::Stop { force, json }) => agent::stop(force, json),
     };

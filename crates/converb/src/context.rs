@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Context {
     device: Arc<Device>,
-    events: EventQueue,
+    events: Arc<EventQueue>,
 }
 
 /// The number of the only port.
@@ -26,12 +26,16 @@ impl Context {
     pub fn open(device: &Arc<Device>) -> Result<Arc<Self>, Error> {
         let events = EventQueue::new()
             .map_err(Error::system("make a descriptor for asynchronous events"))?;
-        Ok(Arc::new(Self { device: Arc::clone(device), events }))
+        Ok(Arc::new(Self { device: Arc::clone(device), events: Arc::new(events) }))
     }
 
     /// The device that was opened.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    pub(crate) fn events(&self) -> &Arc<EventQueue> {
+        &self.events
     }
 
     /// The GID at an index of the port's table.
@@ -50,14 +54,15 @@ impl Context {
     }
 
     /// The next asynchronous event; waits for one unless [`async_descriptor`] was made
-    /// non-blocking.
+    /// non-blocking. The object that it is about lives at least until `take` returns, for its end
+    /// waits for that.
     ///
     /// [`async_descriptor`]: Self::async_descriptor
     ///
     /// # Errors
     /// `EAGAIN` from a non-blocking descriptor, `EINTR`.
-    pub fn next_event(&self) -> Result<Event, Error> {
-        self.events.take().map_err(Error::system("read an asynchronous event"))
+    pub fn next_event<T>(&self, take: impl FnOnce(Event) -> T) -> Result<T, Error> {
+        self.events.take(take).map_err(Error::system("read an asynchronous event"))
     }
 
     /// Readable while asynchronous events wait: for poll and epoll.

@@ -23,6 +23,13 @@ pub enum Error {
     Empty,
     /// This process is the child of the one that made the object; it has to make its own (`EIO`).
     Forked,
+    /// The network cannot be joined (`ENODEV`).
+    Network {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// Attributes of a queue pair were not taken (`EINVAL`).
+    Modify(converb_engine::iba::ModifyError),
     /// The system refused something.
     System {
         /// What was attempted.
@@ -38,13 +45,14 @@ impl Error {
         use converb_engine::work::PostError;
         match self {
             Self::Busy { .. } => libc::EBUSY,
-            Self::Invalid(_) => libc::EINVAL,
+            Self::Invalid(_) | Self::Modify(_) => libc::EINVAL,
             Self::Post(PostError::QueueFull) => libc::ENOMEM,
             Self::Post(_) => libc::EINVAL,
             Self::Unsupported(_) => libc::EOPNOTSUPP,
             Self::TooMany(_) => libc::ENOMEM,
             Self::Empty => libc::ENODATA,
             Self::Forked => libc::EIO,
+            Self::Network { .. } => libc::ENODEV,
             Self::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
         }
     }
@@ -65,6 +73,8 @@ impl fmt::Display for Error {
             Self::Empty => formatter.write_str("there is no entry at this index"),
             Self::Forked => formatter
                 .write_str("made before fork(): the child process has to open the device itself"),
+            Self::Network { reason } => formatter.write_str(reason),
+            Self::Modify(error) => error.fmt(formatter),
             Self::System { what, error } => write!(formatter, "cannot {what}: {error}"),
         }
     }
@@ -74,6 +84,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::System { error, .. } => Some(error),
+            Self::Modify(error) => Some(error),
             _ => None,
         }
     }

@@ -1,9 +1,11 @@
 //! Asynchronous events: what happens to a device or an object while nobody asks.
 
+use converb_driver::{AsyncEvent, Listener};
+use converb_engine::iba;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 /// What happened (`enum ibv_event_type`; the values are the ABI's).
@@ -28,6 +30,8 @@ pub enum EventKind {
     PortActive = 9,
     /// The port went down.
     PortError = 10,
+    /// A shared receive queue has fewer receives than its limit.
+    ReceiveLimitReached = 15,
     /// A queue pair took its last receive from a shared queue.
     LastReceiveReached = 16,
     /// The GID table has changed.
@@ -41,6 +45,8 @@ pub enum Element {
     CompletionQueue(u64),
     /// A queue pair.
     QueuePair(u64),
+    /// A shared receive queue.
+    SharedReceiveQueue(u64),
     /// A port of the device.
     Port(u8),
 }
@@ -76,10 +82,6 @@ impl EventQueue {
         self.descriptor.as_fd()
     }
 
-    pub(crate) fn raw_descriptor(&self) -> RawFd {
-        self.descriptor.as_raw_fd()
-    }
-
     /// Adds an event; never blocks.
     pub(crate) fn push(&self, event: Event) {
         let mut waiting = self.lock();
@@ -92,15 +94,18 @@ impl EventQueue {
 
     /// The oldest event; waits for one unless the program has made the descriptor non-blocking.
     ///
+    /// An object's end waits until `take`, which is given the event, has returned.
+    ///
     /// # Errors
     /// `EAGAIN` from a non-blocking descriptor without an event; `EINTR`.
-    pub(crate) fn take(&self) -> io::Result<Event> {
+    pub(crate) fn take<T>(&self, take: impl FnOnce(Event) -> T) -> io::Result<T> {
         loop {
             let mut count = [0; 8];
             rustix::io::read(&self.descriptor, &mut count)?;
             // An event whose object was destroyed has been withdrawn, but its count has not.
-            if let Some(event) = self.lock().pop_front() {
-                return Ok(event);
+            let mut waiting = self.lock();
+            if let Some(event) = waiting.pop_front() {
+                return Ok(take(event));
             }
         }
     }
@@ -112,6 +117,31 @@ impl EventQueue {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Event>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for EventQueue {
+    fn raise(&self, event: AsyncEvent) {
+        self.push(match event {
+            AsyncEvent::QueuePair { cookie, event } => Event {
+                kind: match event {
+                    iba::Event::RequestError => EventKind::RequestError,
+                    iba::Event::AccessError => EventKind::AccessError,
+                    iba::Event::CommunicationEstablished => EventKind::CommunicationEstablished,
+                    iba::Event::SendQueueDrained => EventKind::SendQueueDrained,
+                    iba::Event::LastReceiveReached => EventKind::LastReceiveReached,
+                },
+                element: Element::QueuePair(cookie),
+            },
+            AsyncEvent::ReceiveLimitReached { cookie } => Event {
+                kind: EventKind::ReceiveLimitReached,
+                element: Element::SharedReceiveQueue(cookie),
+            },
+            AsyncEvent::CompletionQueueError { cookie } => Event {
+                kind: EventKind::CompletionQueueError,
+                element: Element::CompletionQueue(cookie),
+            },
+        });
     }
 }
 
@@ -133,10 +163,12 @@ mod tests {
             kind: EventKind::CommunicationEstablished,
             element: Element::QueuePair(number),
         });
-        events.map(|event| queue.push(event));
-        assert_eq!(queue.take().unwrap(), events[0]);
+        for event in events {
+            queue.push(event);
+        }
+        assert_eq!(queue.take(|event| event).unwrap(), events[0]);
         assert!(is_readable(&queue));
-        assert_eq!(queue.take().unwrap(), events[1]);
+        assert_eq!(queue.take(|event| event).unwrap(), events[1]);
         assert!(!is_readable(&queue));
     }
 
@@ -148,8 +180,8 @@ mod tests {
         queue.push(event(1));
         queue.push(event(2));
         queue.withdraw(Element::QueuePair(1));
-        assert_eq!(queue.take().unwrap(), event(2));
+        assert_eq!(queue.take(|event| event).unwrap(), event(2));
         rustix::io::ioctl_fionbio(queue.descriptor(), true).unwrap();
-        assert_eq!(queue.take().unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!(queue.take(|event| event).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
     }
 }

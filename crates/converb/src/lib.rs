@@ -2,25 +2,49 @@
 //!
 //! This crate owns what a program sees of RDMA: devices and their ports, contexts, protection
 //! domains, memory regions, completion queues, queue pairs. It joins the network when the first
-//! queue pair needs it (`runtime.rs`) and leaves moving packets to the driver. It never exports a
-//! C symbol (that is `converb-abi`) and keeps no thread before it needs one. Read `device.rs`
-//! next, then `context.rs` and `runtime.rs`.
+//! object needs it (`runtime.rs`) and leaves moving packets to the driver. It never exports a C
+//! symbol (that is `converb-abi`) and keeps no thread before it needs one. Read `device.rs` next,
+//! then `context.rs` and `runtime.rs`; `examples/` shows it in use.
 
 mod attributes;
+mod completion_channel;
+mod completion_queue;
 mod context;
+mod counters;
 mod device;
 mod error;
 mod events;
+mod fork;
 mod gid;
 mod guid;
 mod interfaces;
+mod memory_region;
+mod path;
 mod port;
+mod program;
+mod protection_domain;
+mod queue_pair;
+mod runtime;
+mod signals;
 
 pub use attributes::DeviceAttributes;
+pub use completion_channel::CompletionChannel;
+pub use completion_queue::CompletionQueue;
 pub use context::{Context, PORT};
 pub use device::{Device, NAME_VARIABLE};
 pub use error::Error;
 pub use events::{Element, Event, EventKind};
 pub use gid::{Gid, GidTable};
 pub use interfaces::Interface;
+pub use memory_region::MemoryRegion;
+pub use path::PathOptions;
 pub use port::{Port, PortState};
+pub use protection_domain::ProtectionDomain;
+pub use queue_pair::{Capacities, QueuePair, QueuePairOptions};
+
+/// The engine's words for work requests, completions and attributes.
+pub use converb_engine::{
+    Address, AddressVector, Completion, CompletionKind, Extra, Status, iba, memory, work,
+};
+/// The numbers of the transport.
+pub use converb_wire::{Psn, Qpn, Rkey};

@@ -2,7 +2,7 @@
 
 use crate::gid::GidTable;
 use crate::interfaces::Interface;
-use converb_engine::Mtu;
+use converb_engine::iba::Mtu;
 
 /// The state of a port (`enum ibv_port_state`; the values are the ABI's).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,15 +27,17 @@ pub(crate) unsafe extern "C" fn get_device_name(device: *mut ibv_device) -> *con
 }
 
 pub(crate) unsafe extern "C" fn get_device_index(device: *mut ibv_device) -> c_int {
-    // SAFETY: the device comes from a list of ours.
     guard::value(-1, || {
+        // SAFETY: the device comes from a list of ours.
         unsafe { DeviceObject::from_pointer(device) }.device().interface_index() as c_int
     })
 }
 
 pub(crate) unsafe extern "C" fn get_device_guid(device: *mut ibv_device) -> u64 {
-    // SAFETY: the device comes from a list of ours.
-    guard::value(0, || unsafe { DeviceObject::from_pointer(device) }.device().node_guid().to_be())
+    guard::value(0, || {
+        // SAFETY: the device comes from a list of ours.
+        unsafe { DeviceObject::from_pointer(device) }.device().node_guid().to_be()
+    })
 }
 
 pub(crate) unsafe extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {

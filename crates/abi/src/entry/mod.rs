@@ -5,11 +5,16 @@
 //! trusts them: that is the safety contract of every `unsafe extern "C" fn` below.
 #![allow(clippy::missing_safety_doc)]
 
+pub(crate) mod address;
+pub(crate) mod completion;
 pub(crate) mod devices;
+pub(crate) mod events;
 pub(crate) mod fork;
 pub(crate) mod legacy;
+pub(crate) mod memory;
 pub(crate) mod provider;
 pub(crate) mod query;
+pub(crate) mod queue_pair;
 pub(crate) mod rates;
 pub(crate) mod sysfs;
 pub(crate) mod text;

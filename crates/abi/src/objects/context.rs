@@ -1,9 +1,10 @@
 //! `struct verbs_context`, with `struct ibv_context` at its end.
 
 use super::DeviceObject;
-use crate::entry::query;
+use crate::entry::{completion, query, queue_pair, unsupported};
 use crate::layout::{ABI_IS_EXTENDED, ibv_context, ibv_context_ops, verbs_context};
 use converb::Context;
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::offset_of;
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 /// An opened device as programs see it.
 #[repr(C)]
 pub(crate) struct ContextObject {
-    public: verbs_context,
+    public: UnsafeCell<verbs_context>,
+    vectors: u32,
     context: Arc<Context>,
     /// Programs poll `cmd_fd` or print it; nothing ever happens on it.
     _command: OwnedFd,
@@ -32,6 +34,9 @@ impl ContextObject {
         let mut public: verbs_context = unsafe { core::mem::zeroed() };
         public.query_port = Some(query::query_port_extended);
         public.query_device_ex = Some(query::query_device_ex);
+        public.create_cq_ex = Some(completion::create_cq_ex);
+        public.create_qp_ex = Some(queue_pair::create_qp_ex);
+        public.close_xrcd = Some(unsupported::close_xrcd);
         public.sz = size_of::<verbs_context>();
         public.context.device = device.as_pointer();
         public.context.ops = operations();
@@ -40,7 +45,12 @@ impl ContextObject {
         public.context.num_comp_vectors =
             std::thread::available_parallelism().map_or(1, |count| count.get() as c_int);
         public.context.abi_compat = ABI_IS_EXTENDED;
-        let object = Box::new(Self { public, context, _command: command });
+        let object = Box::new(Self {
+            vectors: public.context.num_comp_vectors as u32,
+            public: UnsafeCell::new(public),
+            context,
+            _command: command,
+        });
         // SAFETY: the offset lies inside the object.
         Ok(unsafe { Box::into_raw(object).byte_add(Self::CONTEXT_OFFSET).cast() })
     }
@@ -65,6 +75,11 @@ impl ContextObject {
         drop(unsafe { Box::from_raw(pointer.byte_sub(Self::CONTEXT_OFFSET).cast::<Self>()) });
     }
 
+    /// How many completion vectors a program may choose from.
+    pub(crate) fn vectors(&self) -> u32 {
+        self.vectors
+    }
+
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -75,5 +90,10 @@ fn operations() -> ibv_context_ops {
     let mut operations: ibv_context_ops = unsafe { core::mem::zeroed() };
     operations._compat_query_device = Some(query::query_device);
     operations._compat_query_port = Some(query::query_port);
+    operations.poll_cq = Some(completion::poll_cq);
+    operations.req_notify_cq = Some(completion::req_notify_cq);
+    operations.post_srq_recv = Some(unsupported::post_srq_recv);
+    operations.post_send = Some(queue_pair::post_send);
+    operations.post_recv = Some(queue_pair::post_recv);
     operations
 }

@@ -1,0 +1,52 @@
+//! What `ibv_create_qp_ex` may ask for.
+
+use crate::guard::Errno;
+use crate::layout::{ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+
+/// A request that was looked through.
+pub(crate) struct ExtendedRequest {
+    pub(crate) domain: *mut ibv_pd,
+    pub(crate) attributes: ibv_qp_init_attr,
+    /// The operations that will be built with the functions of `struct ibv_qp_ex`.
+    pub(crate) send_operations: Option<u64>,
+}
+
+/// `enum ibv_qp_init_attr_mask`: a domain, creation flags, operations.
+const HAS_DOMAIN: u32 = 1;
+const HAS_CREATE_FLAGS: u32 = 1 << 2;
+const HAS_SEND_OPERATIONS: u32 = 1 << 6;
+/// The mask bits that verbs.h defines; another one is from a newer header than we know.
+const KNOWN: u32 = 0b111_1111;
+
+/// `enum ibv_qp_create_send_ops_flags`: writes, sends, reads; sends that invalidate are not there.
+const OPERATIONS: u64 = 0b1_1111;
+
+/// Refuses what is not there.
+pub(crate) fn check(initial: &ibv_qp_init_attr_ex) -> Result<ExtendedRequest, Errno> {
+    if initial.comp_mask & !KNOWN != 0 || initial.comp_mask & HAS_DOMAIN == 0 {
+        return Err(Errno::INVALID);
+    }
+    let supported = HAS_DOMAIN | HAS_CREATE_FLAGS | HAS_SEND_OPERATIONS;
+    let has_flags = initial.comp_mask & HAS_CREATE_FLAGS != 0 && initial.create_flags != 0;
+    let operations =
+        (initial.comp_mask & HAS_SEND_OPERATIONS != 0).then_some(initial.send_ops_flags);
+    if initial.comp_mask & !supported != 0
+        || has_flags
+        || operations.is_some_and(|operations| operations & !OPERATIONS != 0)
+    {
+        return Err(Errno::NOT_SUPPORTED);
+    }
+    Ok(ExtendedRequest {
+        domain: initial.pd,
+        attributes: ibv_qp_init_attr {
+            qp_context: initial.qp_context,
+            send_cq: initial.send_cq,
+            recv_cq: initial.recv_cq,
+            srq: initial.srq,
+            cap: initial.cap,
+            qp_type: initial.qp_type,
+            sq_sig_all: initial.sq_sig_all,
+        },
+        send_operations: operations,
+    })
+}

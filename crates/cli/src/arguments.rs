@@ -1,0 +1,138 @@
+//! What can be typed, and the help that teaches it.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+
+/// RDMA without the NIC: run RDMA programs on machines that have no RDMA hardware.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Try it on one machine, in two terminals:
+  converb run ib_write_bw
+  converb run ib_write_bw 127.0.0.1
+
+No root, no kernel module and no RDMA hardware are needed. Packets are RoCEv2, UDP port 4791.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program on Converb's devices
+    Run(Run),
+    /// List the devices of this network namespace
+    Devices {
+        /// Show all attributes, GIDs and counters
+        #[arg(short, long)]
+        verbose: bool,
+        /// Print JSON for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look at the agent, the process that owns the RoCEv2 port
+    #[command(subcommand, long_about = AGENT)]
+    Agent(AgentCommand),
+}
+
+const AGENT: &str = "\
+Look at the agent, the process that owns the RoCEv2 port
+
+There is one agent in each network namespace. It starts by itself when the first program needs it,
+gives every program its share of UDP port 4791, counts packets, and ends 60 seconds after the last
+program. Programs go on without it: when it is killed, one of them starts a successor.";
+
+/// Run a program on Converb's devices
+#[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// How packets travel to programs on this machine
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
+    pub(crate) transport: Transport,
+
+    /// Name of the first device, for programs that look for a name: `mlx5_0` gives mlx5_0, mlx5_1
+    /// and so on, `mlx5_` gives mlx5_eth0 and mlx5_lo
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device_name: Option<String>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
+          value_names = ["PROGRAM", "ARGS"])]
+    pub(crate) command: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  converb run ibv_devices
+  converb run ib_write_bw -d roce_lo
+  converb run --transport wire -- ib_send_lat --ib-port 1 127.0.0.1
+
+The program is told where to find Converb's libibverbs.so.1 (LD_LIBRARY_PATH, LD_PRELOAD); so are
+the programs that it starts. Exit status and signals are the program's own.";
+
+/// How packets travel to programs on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// The fastest way there is
+    Auto,
+    /// RoCEv2 packets over UDP, even to this machine
+    Wire,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Be the agent, in the foreground; started by programs when they need it
+    Serve {
+        /// Which descriptors the program that starts the agent has left open for it
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Show the agent and the programs that use it
+    Status {
+        /// Print JSON for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// End the agent; refused while programs use it
+    Stop {
+        /// End it even so: one of the programs will start a successor
+        #[arg(long)]
+        force: bool,
+        /// Print JSON for programs
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &[&str]) -> Run {
+        match Arguments::try_parse_from(line).unwrap().command {
+            Command::Run(run) => run,
+            other => panic!("{other:?} is not a run"),
+        }
+    }
+
+    #[test]
+    fn options_of_the_program_are_left_to_it() {
+        let given = run(&["converb", "run", "ib_write_bw", "-d", "roce_lo", "--transport", "x"]);
+        assert_eq!(given.command, ["ib_write_bw", "-d", "roce_lo", "--transport", "x"]);
+        assert_eq!(given.transport, Transport::Auto);
+    }
+
+    #[test]
+    fn two_dashes_end_our_options() {
+        let given = run(&["converb", "run", "--transport", "wire", "--", "prog", "--", "-x"]);
+        assert_eq!(given.command, ["prog", "--", "-x"]);
+        assert_eq!(given.transport, Transport::Wire);
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

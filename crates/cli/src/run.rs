@@ -1,0 +1,87 @@
+//! `converb run`: becoming a program that finds our library.
+
+use crate::arguments::{Run, Transport};
+use crate::failure::{Failure, NOT_EXECUTABLE};
+use crate::{library, program};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Says how packets travel (`auto` or `wire`).
+const TRANSPORT_VARIABLE: &str = "CONVERB_TRANSPORT";
+/// Says where this binary is, which the library runs to start an agent.
+const BINARY_VARIABLE: &str = "CONVERB_BIN";
+
+/// Replaces this process by the program. Returns only if that fails.
+pub(crate) fn run(run: &Run) -> Result<(), Failure> {
+    let (name, arguments) =
+        run.command.split_first().ok_or_else(|| Failure::new("which program is to be run?"))?;
+    let search = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let path = program::find(name, &search)?;
+    let binary =
+        std::fs::read_link("/proc/self/exe").or_else(|_| std::env::current_exe()).map_err(
+            |error| Failure::new(format!("cannot tell where the converb binary is: {error}")),
+        )?;
+    let library = library::find(&binary)?;
+    if program::changes_user(&path) {
+        eprintln!(
+            "converb: {} changes its user or group, so the system will not let it use our library",
+            path.display()
+        );
+    }
+
+    let mut command = Command::new(&path);
+    command.arg0(name).args(arguments);
+    if let Some(links) = library.links {
+        command.env("LD_LIBRARY_PATH", joined(links.into(), "LD_LIBRARY_PATH"));
+    }
+    // Programs that bring a libibverbs of their own find it before LD_LIBRARY_PATH, but not before
+    // a library that is loaded already. A path with a blank or a colon cannot be preloaded.
+    if !library.file.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+        command.env("LD_PRELOAD", joined(library.file.into(), "LD_PRELOAD"));
+    }
+    command.env(BINARY_VARIABLE, &binary);
+    command.env(
+        TRANSPORT_VARIABLE,
+        match run.transport {
+            Transport::Auto => "auto",
+            Transport::Wire => "wire",
+        },
+    );
+    if let Some(name) = &run.device_name {
+        command.env(converb::NAME_VARIABLE, name);
+    }
+    let error = command.exec();
+    Err(Failure::with_status(format!("cannot run {}: {error}", path.display()), NOT_EXECUTABLE))
+}
+
+/// `first` before what a variable holds already, each once.
+fn joined(first: OsString, variable: &str) -> OsString {
+    let before = std::env::var_os(variable).unwrap_or_default();
+    join(first, &before)
+}
+
+fn join(first: OsString, rest: &OsStr) -> OsString {
+    let mut value = first.clone();
+    for part in std::env::split_paths(rest) {
+        if part.as_os_str() != first && !part.as_os_str().is_empty() {
+            value.push(":");
+            value.push(part);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_library_comes_first_and_only_once() {
+        let join = |rest: &str| join("/ours".into(), OsStr::new(rest));
+        assert_eq!(join(""), "/ours");
+        assert_eq!(join("/a:/ours:/b"), "/ours:/a:/b");
+        assert_eq!(join(&join("/a").into_string().unwrap()), "/ours:/a");
+    }
+}

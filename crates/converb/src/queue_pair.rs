@@ -1,0 +1,200 @@
+//! Queue pairs.
+
+use crate::attributes::DeviceAttributes;
+use crate::completion_queue::CompletionQueue;
+use crate::error::Error;
+use crate::events::Element;
+use crate::memory_region::RuntimeRef;
+use crate::protection_domain::ProtectionDomain;
+use crate::runtime::{QueuePairHandle, Runtime};
+use converb_driver::NewQueuePair;
+use converb_engine::iba::{AttributeMask, Attributes, Service, State};
+use converb_engine::work::{PostError, ReceiveRequest, SendRequest};
+use converb_wire::Qpn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How large the queues of a queue pair are (`struct ibv_qp_cap`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacities {
+    /// Send work requests.
+    pub sends: u32,
+    /// Receives.
+    pub receives: u32,
+    /// Scatter-gather entries of a send work request.
+    pub send_entries: u32,
+    /// Scatter-gather entries of a receive.
+    pub receive_entries: u32,
+    /// Inline bytes of a send work request.
+    pub inline_bytes: u32,
+}
+
+impl Default for Capacities {
+    fn default() -> Self {
+        Self { sends: 128, receives: 128, send_entries: 4, receive_entries: 4, inline_bytes: 64 }
+    }
+}
+
+/// What a queue pair is created with.
+#[derive(Clone, Debug)]
+pub struct QueuePairOptions {
+    /// Where send work requests complete.
+    pub send_queue: Arc<CompletionQueue>,
+    /// Where receives complete.
+    pub receive_queue: Arc<CompletionQueue>,
+    /// How large the queues are.
+    pub capacities: Capacities,
+    /// Whether every send work request asks for a completion.
+    pub signal_all: bool,
+    /// The number that names it among asynchronous events.
+    pub number: u64,
+}
+
+/// A queue pair of the reliable connection service. Dropping it ends what is under way.
+pub struct QueuePair {
+    domain: Arc<ProtectionDomain>,
+    runtime: RuntimeRef,
+    options: QueuePairOptions,
+    handle: Arc<QueuePairHandle>,
+    is_closed: AtomicBool,
+}
+
+impl QueuePair {
+    /// A new queue pair, in the state RESET.
+    ///
+    /// # Errors
+    /// `Invalid` for capacities beyond the device's, `TooMany`, or why the network cannot be
+    /// joined.
+    pub fn new(
+        domain: &Arc<ProtectionDomain>,
+        options: QueuePairOptions,
+    ) -> Result<Arc<Self>, Error> {
+        let limits = DeviceAttributes::ALL;
+        let capacities = options.capacities;
+        if capacities.sends > limits.max_work_requests
+            || capacities.receives > limits.max_work_requests
+            || capacities.send_entries > limits.max_scatter_gather
+            || capacities.receive_entries > limits.max_scatter_gather
+            || capacities.inline_bytes > limits.max_inline_bytes
+        {
+            return Err(Error::Invalid("a queue's capacity is beyond the device's"));
+        }
+        let runtime = Runtime::get()?;
+        runtime.start_threads()?;
+        runtime.count_for(domain.context().device().name());
+        let handle = runtime
+            .check()?
+            .create_queue_pair(NewQueuePair {
+                service: Service::ReliableConnection,
+                domain: domain.key(),
+                send_cq: Arc::clone(options.send_queue.handle()),
+                receive_cq: Arc::clone(options.receive_queue.handle()),
+                send_capacity: capacities.sends as usize,
+                receive_capacity: capacities.receives as usize,
+                send_entries_max: capacities.send_entries as usize,
+                receive_entries_max: capacities.receive_entries as usize,
+                inline_max: capacities.inline_bytes as usize,
+                shared_receives: None,
+                port_mtu: domain.context().device().port().active_mtu.bytes(),
+                signal_all: options.signal_all,
+                listener: Arc::clone(domain.context().events()) as _,
+                cookie: options.number,
+            })
+            .map_err(|_| Error::TooMany("queue pairs"))?;
+        Ok(Arc::new(Self {
+            domain: Arc::clone(domain),
+            runtime: RuntimeRef(runtime),
+            options,
+            handle,
+            is_closed: AtomicBool::new(false),
+        }))
+    }
+
+    /// The domain it belongs to.
+    pub fn domain(&self) -> &Arc<ProtectionDomain> {
+        &self.domain
+    }
+
+    /// What it was created with.
+    pub fn options(&self) -> &QueuePairOptions {
+        &self.options
+    }
+
+    /// Its number, by which peers address it.
+    pub fn qpn(&self) -> Qpn {
+        self.handle.qpn()
+    }
+
+    /// Its state.
+    pub fn state(&self) -> State {
+        self.handle.state()
+    }
+
+    /// Changes its state and attributes (`ibv_modify_qp`).
+    ///
+    /// # Errors
+    /// `Modify` says which rule the arguments break; `Forked`.
+    pub fn modify(&self, attributes: &Attributes, mask: AttributeMask) -> Result<(), Error> {
+        self.runtime.0.check()?.modify(&self.handle, attributes, mask).map_err(Error::Modify)
+    }
+
+    /// Its attributes.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn query(&self) -> Result<Attributes, Error> {
+        Ok(self.runtime.0.check()?.query(&self.handle))
+    }
+
+    /// Posts send work requests.
+    ///
+    /// # Errors
+    /// The index of the first that was not taken, and why; those before it were.
+    pub fn post_send(&self, requests: &[SendRequest<'_>]) -> Result<(), (usize, Error)> {
+        let driver = self.runtime.0.check().map_err(|error| (0, error))?;
+        driver.post_send(&self.handle, requests).map_err(not_taken)
+    }
+
+    /// Posts receives.
+    ///
+    /// # Errors
+    /// The index of the first that was not taken, and why; those before it were.
+    pub fn post_receive(&self, requests: &[ReceiveRequest<'_>]) -> Result<(), (usize, Error)> {
+        let driver = self.runtime.0.check().map_err(|error| (0, error))?;
+        driver.post_receive(&self.handle, requests).map_err(not_taken)
+    }
+
+    /// Ends what is under way, and takes back the events about this queue pair that nobody has
+    /// read. Dropping it does the same.
+    pub fn close(&self) {
+        // Its number may belong to another queue pair afterwards, so this happens once.
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Ok(driver) = self.runtime.0.check() {
+            driver.destroy(&self.handle);
+            self.runtime.0.publish_counters();
+        }
+        self.domain.context().events().withdraw(Element::QueuePair(self.options.number));
+    }
+}
+
+fn not_taken((index, error): (usize, PostError)) -> (usize, Error) {
+    (index, Error::Post(error))
+}
+
+impl core::fmt::Debug for QueuePair {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("QueuePair")
+            .field("qpn", &self.qpn())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,171 @@
+//! What a process has once: its membership in the group that owns the port, the driver, and the
+//! threads that keep both going.
+//!
+//! Nothing happens before the first object needs the network, no thread starts before the first
+//! queue pair, and nothing is torn down: the kernel does that when the process ends. A fork child
+//! is another process: the parent's runtime is not touched there, and a new one is made when the
+//! child creates objects of its own.
+
+use crate::counters::Published;
+use crate::error::Error;
+use crate::fork::ForkWord;
+use converb_agent::{JoinOptions, Membership};
+use converb_driver::Std;
+use converb_link::{Settings, Slot, UdpPort};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+/// The driver over UDP.
+pub(crate) type Driver = converb_driver::Driver<UdpPort, Std>;
+/// A queue pair of that driver.
+pub(crate) type QueuePairHandle = converb_driver::QueuePairHandle<converb_link::EventSignal, Std>;
+/// A completion queue of that driver.
+pub(crate) type CompletionQueueHandle =
+    converb_driver::CompletionQueueHandle<converb_link::EventSignal, Std>;
+/// A completion channel of that driver.
+pub(crate) type ChannelHandle = converb_driver::Channel<converb_link::EventSignal, Std>;
+
+/// A process's part in the network. It lives as long as the process.
+pub(crate) struct Runtime {
+    driver: Arc<Driver>,
+    membership: Membership,
+    word: &'static ForkWord,
+    number: u32,
+    threads: Once,
+    published: Published,
+}
+
+/// How often counters are published while nothing else happens.
+const PUBLISH_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The runtime of the process, or of the parent it was forked from.
+static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
+
+impl Runtime {
+    /// The runtime of this process; joins the network the first time.
+    ///
+    /// # Errors
+    /// Why the network cannot be joined.
+    pub(crate) fn get() -> Result<&'static Self, Error> {
+        if let Some(runtime) = Self::current() {
+            return Ok(runtime);
+        }
+        let word = ForkWord::of_process().map_err(Error::system("watch for forks"))?;
+        let _creating = word.lock();
+        if let Some(runtime) = Self::current() {
+            return Ok(runtime);
+        }
+        let inherited = CURRENT.load(Ordering::Acquire);
+        if !inherited.is_null() {
+            // SAFETY: runtimes are never freed.
+            unsafe { &*inherited }.membership.abandon_in_child();
+        }
+        let runtime: &'static Self = Box::leak(Box::new(Self::join(word)?));
+        CURRENT.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+        Ok(runtime)
+    }
+
+    /// The runtime, if this process has joined the network already.
+    pub(crate) fn current() -> Option<&'static Self> {
+        // SAFETY: the pointer is null or to a runtime, which is never freed.
+        let runtime = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
+        runtime.is_ours().then_some(runtime)
+    }
+
+    /// Whether this process made it, and not the one it was forked from.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.word.is_owner(self.number)
+    }
+
+    /// # Errors
+    /// `Forked` in a child of the process that made it.
+    pub(crate) fn check(&self) -> Result<&Arc<Driver>, Error> {
+        if self.is_ours() { Ok(&self.driver) } else { Err(Error::Forked) }
+    }
+
+    /// Starts the threads that receive while the program does not, and that stand by when the
+    /// agent dies. Called with the first queue pair.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn start_threads(&'static self) -> Result<(), Error> {
+        let mut result = Ok(());
+        self.threads.call_once(|| {
+            result = spawn("converb", || self.driver.run_progress())
+                .and_then(|()| spawn("converb-member", || self.stand_by()));
+        });
+        result.map_err(Error::system("start the progress thread"))
+    }
+
+    fn join(word: &'static ForkWord) -> Result<Self, Error> {
+        let mut options = JoinOptions { counters: Published::names(), ..JoinOptions::default() };
+        if options.program.is_none() {
+            options.program = crate::program::find();
+        }
+        let mut membership = Membership::join(&options)
+            .map_err(|error| Error::Network { reason: error.to_string() })?;
+        let slots = membership
+            .take_slots()
+            .into_iter()
+            .map(|(index, socket)| Slot { index, socket })
+            .collect();
+        let port = UdpPort::new(slots, Settings::from_environment())
+            .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
+        let driver = Driver::new(port);
+        Ok(Self {
+            driver,
+            membership,
+            word,
+            number: word.adopt(),
+            threads: Once::new(),
+            published: Published::default(),
+        })
+    }
+
+    /// Says that the traffic from now on is the traffic of this device.
+    pub(crate) fn count_for(&self, device: &str) {
+        self.publish_counters();
+        self.published.set_device(device);
+    }
+
+    /// Makes the counters visible to `converb devices`.
+    pub(crate) fn publish_counters(&self) {
+        self.published.publish(&self.driver, self.membership.counters());
+    }
+
+    /// Waits for news of the agent, and publishes counters now and then, for ever.
+    fn stand_by(&self) {
+        while self.is_ours() {
+            let Some(descriptor) = self.membership.watch_fd() else { return };
+            let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+            match poll(&mut descriptors, Some(&PUBLISH_INTERVAL)) {
+                Ok(0) => self.publish_counters(),
+                Ok(_) => {
+                    // However we stand with the agent, packets go on as before.
+                    let _ = self.membership.handle_event();
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                // The program has closed the descriptor; the membership makes another one when
+                // the slots are fetched again.
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+}
+
+/// Starts a thread that takes none of the program's signals from its first instruction on.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mask = crate::signals::block_all()?;
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // It has blocked what the spawning thread had blocked: everything. The rest is best
+        // effort.
+        let _ = converb_link::thread::prepare_progress_thread();
+        body();
+    });
+    crate::signals::restore(&mask);
+    thread.map(|_| ())
+}
