@@ -68,7 +68,9 @@ impl Agent {
         let wanted = usize::from(wanted).clamp(1, SLOTS_PER_MEMBER_MAX);
         while self.slots.ready(self.now()) < wanted && self.grow().is_ok() {}
         let now = self.now();
-        let slots: Vec<u16> = core::iter::from_fn(|| self.slots.take(now)).take(wanted).collect();
+        let mut slots: Vec<u16> =
+            core::iter::from_fn(|| self.slots.take(now)).take(wanted).collect();
+        slots.sort_unstable();
         if slots.is_empty() {
             visitor.refuse(Refusal::NoSlots {
                 total: self.slots.total(),

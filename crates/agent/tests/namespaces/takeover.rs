@@ -21,7 +21,7 @@ pub const TESTS: &[Line] = &[
 const SOON: Duration = Duration::from_secs(3);
 
 fn wait_for_members(count: usize) {
-    wait_until(SOON, "all members are back", || {
+    wait_until(SOON, "all members are known", || {
         let status = status();
         status.members.len() == count && status.agent.is_successor
     });
@@ -58,7 +58,7 @@ fn no_datagram_strays_while_agents_die() {
     assert_eq!((members[0].counts(), members[1].counts()), ((600, 0), (1200, 0)));
     wait_for_members(2);
     for member in &mut members {
-        assert_eq!(member.tell("standing"), "Served");
+        wait_until(SOON, "it is served", || member.tell("standing") == "Served");
     }
     members.into_iter().for_each(Member::leave);
 }
@@ -146,7 +146,7 @@ fn a_stopped_agent_comes_back_on_demand() {
     let newcomer = Member::join(1);
     assert_ne!(newcomer.slots, member.slots);
     wait_for_members(2);
-    assert_eq!(member.tell("standing"), "Served");
+    wait_until(SOON, "it is served", || member.tell("standing") == "Served");
     member.leave();
     newcomer.leave();
 }
