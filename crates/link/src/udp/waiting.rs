@@ -92,7 +92,6 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
             deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
         };
         let entries = &mut entries[..count];
-        let mut is_raised = false;
         let result = poll_for(entries, left);
         if result.is_ok() {
             for (index, entry) in entries.iter().enumerate() {
@@ -106,12 +105,12 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
                     0 => woken.by_request = watched.waker.take(),
                     _ if index < first_blocked => woken.receivable = true,
                     _ if index < first_signal => woken.sendable = true,
-                    _ => is_raised = true,
+                    _ => woken.by_signal = true,
                 }
             }
         }
         let is_over = || deadline.is_some_and(|end| Instant::now() >= end);
-        if woken != Woken::default() || is_raised || is_over() {
+        if woken != Woken::default() || is_over() {
             return woken;
         }
     }
