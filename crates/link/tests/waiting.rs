@@ -78,7 +78,7 @@ fn a_raised_signal_ends_a_wait_with_it_and_stays_raised() {
     signal.raise();
     for _ in 0..2 {
         let woken = pair.receiver.wait_with(&signal, interest(true, false, Some(LONG)));
-        assert_eq!(woken, Woken::default());
+        assert_eq!(woken, Woken { by_signal: true, ..Woken::default() });
     }
     assert!(start.elapsed() < LONG);
     assert_eq!(signal.take(), Ok(()));
