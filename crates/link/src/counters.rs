@@ -50,8 +50,6 @@ counters! {
     dropped_short,
     /// Dropped on receipt: cut off, or without the address it was sent to.
     dropped_incomplete,
-    /// Dropped on receipt: of a slot that is not ours, and nobody to hand it on to.
-    dropped_not_ours,
     /// Dropped by the kernel: the receive buffer was full.
     dropped_overflow,
     /// Dropped on sending: larger than the interface's MTU.

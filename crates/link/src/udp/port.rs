@@ -17,7 +17,7 @@ use converb_wire::{Bth, ROCE_V2_PORT};
 use core::sync::atomic::AtomicU32;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 /// A slot of ours.
@@ -125,6 +125,17 @@ impl UdpPort {
         &self.counters
     }
 
+    /// Closes all descriptors in a fork child, where they would keep the parent's slots open after
+    /// its end. For ever: what is called on the port afterwards fails as if the program had
+    /// closed them. Takes no lock, for a fork child may find any lock taken.
+    pub fn abandon_in_child(&'static self) {
+        for arriving in &self.sockets {
+            close(&arriving.slot.socket);
+        }
+        self.departure.senders.descriptors().for_each(close);
+        close(self.waker.descriptor());
+    }
+
     fn watched<'a>(&'a self, signal: Option<BorrowedFd<'a>>) -> Watched<'a> {
         Watched {
             waker: &self.waker,
@@ -140,6 +151,13 @@ impl UdpPort {
     pub fn has_lost_descriptors(&self) -> bool {
         self.counters.descriptors_lost.value() > 0
     }
+}
+
+/// Closes a descriptor whose owner is never dropped.
+fn close(descriptor: &OwnedFd) {
+    // SAFETY: the number is the owner's, which lives for ever, so that nobody closes it again.
+    // Numbers are not given out again soon; see `descriptor.rs`.
+    unsafe { rustix::io::close(descriptor.as_raw_fd()) };
 }
 
 impl Port for UdpPort {
@@ -216,9 +234,7 @@ impl Port for UdpPort {
             (Some((bth, _)), Some(relay)) => relay.pass_on(slot_of(bth.destination), packet),
             _ => false,
         };
-        let counter =
-            if passed { &self.counters.passed_on_packets } else { &self.counters.dropped_not_ours };
-        counter.add(1);
+        self.counters.passed_on_packets.add(u64::from(passed));
         passed
     }
 }

@@ -17,8 +17,11 @@ pub trait Relay: Send + Sync {
     /// room for.
     fn take(&self, into: &mut Relayed);
 
-    /// Readable when there is something to take.
+    /// Readable when something to take has come since [`quieten`](Self::quieten).
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Makes the descriptor unreadable.
+    fn quieten(&self);
 }
 
 /// Packets taken over from other processes. They were checked there.

@@ -76,6 +76,12 @@ impl Senders {
         }
     }
 
+    /// All that are open.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        let opened = self.opened.iter().filter_map(|opened| opened.get()?.as_ref());
+        opened.chain(&self.fallback).map(|(socket, _)| socket)
+    }
+
     /// The sockets that took no more packets when they were last tried.
     pub(crate) fn blocked(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let blocked = self.blocked.load(Ordering::Relaxed);

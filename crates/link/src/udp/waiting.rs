@@ -33,6 +33,11 @@ impl Waker {
         let _ = rustix::io::write(&self.tokens, &1u64.to_ne_bytes());
     }
 
+    /// What it is made of.
+    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+        &self.tokens
+    }
+
     fn take(&self) -> bool {
         rustix::io::read(&self.tokens, &mut [0u8; 8]) == Ok(8)
     }
@@ -72,6 +77,7 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
             count += 1;
         }
         let first_blocked = count;
+        let relay_index = 1 + watched.sockets.len();
         for (entry, socket) in entries[count..].iter_mut().zip(blocked) {
             *entry = PollFd::from_borrowed_fd(socket, PollFlags::OUT);
             count += 1;
@@ -103,7 +109,12 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
                 match index {
                     _ if events.is_empty() => (),
                     0 => woken.by_request = watched.waker.take(),
-                    _ if index < first_blocked => woken.receivable = true,
+                    _ if index < first_blocked => {
+                        woken.receivable = true;
+                        if let Some(relay) = watched.relay.filter(|_| index == relay_index) {
+                            relay.quieten();
+                        }
+                    }
                     _ if index < first_signal => woken.sendable = true,
                     _ => woken.by_signal = true,
                 }
