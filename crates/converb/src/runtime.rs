@@ -62,7 +62,9 @@ impl Runtime {
         let inherited = CURRENT.load(Ordering::Acquire);
         if !inherited.is_null() {
             // SAFETY: runtimes are never freed.
-            unsafe { &*inherited }.membership.abandon_in_child();
+            let inherited: &'static Self = unsafe { &*inherited };
+            inherited.membership.abandon_in_child();
+            inherited.driver.port().abandon_in_child();
         }
         let runtime: &'static Self = Box::leak(Box::new(Self::join(word)?));
         CURRENT.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
