@@ -53,3 +53,12 @@ def drops(bench, namespace, device, label):
     status = ask_json(bench, namespace, ["agent", "status"], label + "-agent")
     agent = (status.get("agent") or {}).get("management_drops", 0)
     return agent + sum(value for name, value in counted.items() if "drop" in name)
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody has collected yet does not."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(") ", 1)[1][0] not in "ZX"
+    except OSError:
+        return False

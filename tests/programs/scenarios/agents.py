@@ -3,7 +3,7 @@ import os
 import signal
 import time
 
-from ask import agent_pid
+from ask import agent_pid, alive
 from harness.outcome import Failure
 from . import Scenario
 
@@ -90,7 +90,7 @@ def stop(bench):
         raise Failure("`converb agent stop` does not list the member, pid %d" % member.pid)
     bench.finish(bench.start(space, ["converb", "agent", "stop", "--force"], "stop-force"),
                  deadline)
-    if os.path.exists("/proc/%d" % pid):
+    if alive(pid):
         raise Failure("the agent, pid %d, still runs" % pid)
     # The member goes on: its peer finds it.
     client = bench.start(topology.client, ["ibv_rc_pingpong", "-g", "0", topology.server_v4],
@@ -150,7 +150,7 @@ def idle_exit(bench):
     bench.listening(space, 18515, member, deadline)
     pid = agent_pid(bench, space)
     member.kill()
-    while os.path.exists("/proc/%d" % pid):
+    while alive(pid):
         if time.monotonic() > deadline:
             raise Failure("the agent, pid %d, did not exit when idle" % pid)
         time.sleep(0.1)

@@ -112,6 +112,10 @@ fn by_index(interfaces: &mut [Interface], index: u32) -> Option<&mut Interface> 
     interfaces.iter_mut().find(|interface| interface.index == index)
 }
 
+/// IFF_LOWER_UP: the carrier itself. IFF_RUNNING follows it up to a second later, so that a program
+/// started right after `ip link set up` would find its port down.
+const LOWER_UP: u32 = 1 << 16;
+
 /// `struct ifinfomsg`: family, padding, type (2 bytes), index, flags, change mask.
 fn link(header: &[u8], attributes: Attributes<'_>) -> Option<Interface> {
     let index = word(header, 4)?;
@@ -122,7 +126,7 @@ fn link(header: &[u8], attributes: Attributes<'_>) -> Option<Interface> {
         mac: None,
         mtu: 0,
         is_up: flags & libc::IFF_UP as u32 != 0,
-        is_running: flags & libc::IFF_RUNNING as u32 != 0,
+        is_running: flags & LOWER_UP != 0,
         is_loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
         has_master: false,
         has_default_route: false,
