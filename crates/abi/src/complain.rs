@@ -8,10 +8,20 @@ use std::sync::{Mutex, PoisonError};
 /// and that `errno` says too little about, is printed, once for every text.
 pub(crate) fn about(action: &'static str) -> impl Fn(Error) -> Errno {
     move |error| {
-        if let Error::System { .. } = error {
+        if matches!(error, Error::System { .. } | Error::Network { .. }) {
             say_once(&format!("converb: cannot {action}: {error}"));
         }
         Errno(error.errno())
+    }
+}
+
+/// Says why there is no device, if there is none.
+pub(crate) fn about_no_device(count: usize) {
+    if count == 0 {
+        say_once(
+            "converb: no network interface is up, so there is no RDMA device; \
+             try `ip link set lo up`",
+        );
     }
 }
 

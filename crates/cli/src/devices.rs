@@ -33,8 +33,7 @@ struct GidReport {
 
 /// Prints the devices of this network namespace.
 pub(crate) fn show(verbose: bool, json: bool) -> Result<(), Failure> {
-    let devices = Device::list()
-        .map_err(|error| Failure::new(format!("cannot list the network interfaces: {error}")))?;
+    let devices = Device::list().map_err(|error| Failure::new(error.to_string()))?;
     // An agent that does not answer is its own command's affair; the devices are there anyway.
     let counters = converb_agent::device_counters().ok().flatten().unwrap_or_default();
     let reports: Vec<Report> =

@@ -1,10 +1,10 @@
 //! RDMA devices: one for each network interface that is up.
 
+use crate::error::Error;
 use crate::gid::GidTable;
 use crate::guid;
 use crate::interfaces::Interface;
 use crate::port::Port;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,10 +34,11 @@ impl Device {
     ///
     /// # Errors
     /// When the kernel does not list its interfaces.
-    pub fn list() -> io::Result<Vec<Arc<Self>>> {
+    pub fn list() -> Result<Vec<Arc<Self>>, Error> {
         let pattern = std::env::var(NAME_VARIABLE).ok().filter(|pattern| !pattern.is_empty());
         let now = Instant::now();
-        let devices = with_devices(Interface::all()?).into_iter().enumerate();
+        let interfaces = Interface::all().map_err(Error::system("list the network interfaces"))?;
+        let devices = with_devices(interfaces).into_iter().enumerate();
         Ok(devices
             .map(|(position, interface)| {
                 let ordinal = position as u32;

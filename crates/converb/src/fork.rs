@@ -13,6 +13,8 @@ pub(crate) struct ForkWord {
     /// 1 while a thread creates the runtime. A child of a process that did so when it forked finds
     /// it free.
     creating: AtomicU32,
+    /// 1 in a child that has given up what it inherited.
+    abandoned: AtomicU32,
 }
 
 /// The word of this process and all it forks: made once, since children inherit it, emptied.
@@ -66,6 +68,11 @@ impl ForkWord {
     /// Whether this process made the runtime with this number, and not one it was forked from.
     pub(crate) fn is_owner(&self, number: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == number
+    }
+
+    /// Whether this is the first call in this process.
+    pub(crate) fn first_to_abandon(&self) -> bool {
+        self.abandoned.swap(1, Ordering::AcqRel) == 0
     }
 
     /// Waits until no other thread holds the lock. Creating a runtime takes milliseconds and

@@ -59,13 +59,7 @@ impl Runtime {
         if let Some(runtime) = Self::current() {
             return Ok(runtime);
         }
-        let inherited = CURRENT.load(Ordering::Acquire);
-        if !inherited.is_null() {
-            // SAFETY: runtimes are never freed.
-            let inherited: &'static Self = unsafe { &*inherited };
-            inherited.membership.abandon_in_child();
-            inherited.driver.port().abandon_in_child();
-        }
+        abandon_inherited();
         let runtime: &'static Self = Box::leak(Box::new(Self::join(word)?));
         CURRENT.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
         Ok(runtime)
@@ -118,6 +112,7 @@ impl Runtime {
         let port = UdpPort::new(slots, Settings::from_environment())
             .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
         let driver = Driver::new(port);
+        watch_forks();
         Ok(Self {
             driver,
             membership,
@@ -157,6 +152,28 @@ impl Runtime {
             }
         }
     }
+}
+
+/// Closes what a fork child inherited, so that an orphan does not hold the port. Takes no lock, for
+/// in a fork child any may be taken for ever.
+extern "C" fn abandon_inherited() {
+    // SAFETY: the pointer is null or to a runtime, which is never freed.
+    let Some(inherited) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    if !inherited.is_ours() && inherited.word.first_to_abandon() {
+        inherited.membership.abandon_in_child();
+        inherited.driver.port().abandon_in_child();
+    }
+}
+
+/// Has [`abandon_inherited`] called in every child that is forked through libc. Others do it when
+/// they first use the library themselves.
+fn watch_forks() {
+    static WATCHING: Once = Once::new();
+    WATCHING.call_once(|| {
+        // SAFETY: the function may run in any fork child, and the library is never unloaded. If
+        // there is no memory for it, children abandon later.
+        unsafe { libc::pthread_atfork(None, None, Some(abandon_inherited)) };
+    });
 }
 
 /// Starts a thread that takes none of the program's signals from its first instruction on.

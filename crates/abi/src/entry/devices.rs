@@ -8,7 +8,11 @@ use converb::Context;
 use core::ffi::{c_char, c_int};
 
 pub(crate) unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
-    let list = guard::pointer(|| Ok(device_list::allocate(DeviceObject::list()?)));
+    let list = guard::pointer(|| {
+        let devices = DeviceObject::list().map_err(complain::about("list the devices"))?;
+        complain::about_no_device(devices.len());
+        Ok(device_list::allocate(devices))
+    });
     if !count.is_null() {
         // SAFETY: the program passes null or a place for the number.
         unsafe { *count = device_list::length(list) };

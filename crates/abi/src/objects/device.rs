@@ -31,7 +31,7 @@ static KNOWN: Mutex<Vec<&'static DeviceObject>> = Mutex::new(Vec::new());
 
 impl DeviceObject {
     /// The objects of all devices that there are now.
-    pub(crate) fn list() -> std::io::Result<Vec<&'static Self>> {
+    pub(crate) fn list() -> Result<Vec<&'static Self>, converb::Error> {
         let devices = Device::list()?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(devices

@@ -1,0 +1,71 @@
+/* A process forks while a queue pair of its own is connected to itself. The child gets EIO for its
+ * parent's objects and nothing worse, can make its own, and does not disturb the parent. */
+#include "pair.h"
+
+#include <errno.h>
+
+static void write_to_self(struct side *side, struct ibv_qp *qp, struct ibv_mr *mr, char *memory,
+                          const char *text)
+{
+    strcpy(memory, text);
+    CHECK(!post(qp, IBV_WR_RDMA_WRITE, memory, mr->lkey, 64, (uintptr_t)memory + 64, mr->rkey));
+    CHECK(wait_completion(side).status == IBV_WC_SUCCESS);
+    CHECK(!strcmp(memory + 64, text));
+}
+
+static struct ibv_qp *loop_to_self(struct side *side)
+{
+    struct ibv_qp *qp = make_qp(side, 8);
+    struct card self = {.qpn = qp->qp_num, .psn = qp->qp_num & 0xffffff, .gid = side->gid};
+    connect_qp(side, qp, &self);
+    return qp;
+}
+
+static void in_the_child(struct side *parents, struct ibv_qp *qp, struct ibv_mr *mr, char *memory)
+{
+    struct ibv_wc wc;
+    alarm(60);
+    CHECK(post(qp, IBV_WR_RDMA_WRITE, memory, mr->lkey, 8, (uintptr_t)memory, mr->rkey) == EIO);
+    CHECK(ibv_poll_cq(parents->cq, 1, &wc) < 0);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EIO);
+
+    static char own[256];
+    struct side side = {0};
+    open_device(&side);
+    struct ibv_mr *own_mr = ibv_reg_mr(side.pd, own, sizeof own,
+                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    CHECK(own_mr);
+    struct ibv_qp *own_qp = loop_to_self(&side);
+    CHECK(own_qp->qp_num != qp->qp_num);
+    write_to_self(&side, own_qp, own_mr, own, "the child's");
+
+    /* Objects of the parent end here without ending there. */
+    CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr));
+    _exit(0);
+}
+
+int main(void)
+{
+    static char memory[256];
+    struct side side = {0};
+    alarm(60);
+    open_device(&side);
+    struct ibv_mr *mr = ibv_reg_mr(side.pd, memory, sizeof memory,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    CHECK(mr);
+    struct ibv_qp *qp = loop_to_self(&side);
+    write_to_self(&side, qp, mr, memory, "before");
+    for (int round = 0; round < 3; round++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (!child)
+            in_the_child(&side, qp, mr, memory);
+        write_to_self(&side, qp, mr, memory, "meanwhile");
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
+        write_to_self(&side, qp, mr, memory, "after");
+    }
+    puts("all right");
+    return 0;
+}
