@@ -100,7 +100,8 @@ fn the_agent_keeps_nothing_of_its_starter() {
     assert_eq!(link("cwd").to_str(), Some("/"));
     for descriptor in std::fs::read_dir(format!("/proc/{agent}/fd")).expect("ours") {
         let descriptor = descriptor.expect("ours").path();
-        let target = std::fs::read_link(&descriptor).expect("ours");
+        // The agent closes connections while we look.
+        let Ok(target) = std::fs::read_link(&descriptor) else { continue };
         let target = target.to_str().expect("text");
         assert!(!target.starts_with("pipe:"), "{descriptor:?} is {target}");
     }
