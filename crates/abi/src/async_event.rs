@@ -1,7 +1,9 @@
 //! Asynchronous events in the words of verbs.h.
 
 use crate::layout::ibv_async_event;
-use crate::objects::{Acknowledgement, CompletionQueueObject, QueuePairObject};
+use crate::objects::{
+    Acknowledgement, CompletionQueueObject, QueuePairObject, SharedReceiveQueueObject,
+};
 use converb::{Element, Event};
 use core::ffi::{c_int, c_void};
 
@@ -24,7 +26,10 @@ pub(crate) unsafe fn deliver(event: Event) -> ibv_async_event {
             pointer.cast()
         }
         Element::SharedReceiveQueue(number) => {
-            core::ptr::with_exposed_provenance_mut(number as usize)
+            let pointer = SharedReceiveQueueObject::pointer_of_number(number);
+            // SAFETY: the caller's promise.
+            unsafe { SharedReceiveQueueObject::from_pointer(pointer) }.async_events.deliver();
+            pointer.cast()
         }
         // The union's other member is an `int`, at its start.
         Element::Port(port) => {
@@ -45,6 +50,7 @@ pub(crate) unsafe fn acknowledge(event: &ibv_async_event) {
     /// `IBV_EVENT_CQ_ERR`, and the events of queue pairs.
     const OF_COMPLETION_QUEUES: c_int = 0;
     const OF_QUEUE_PAIRS: [c_int; 8] = [1, 2, 3, 4, 5, 6, 7, 16];
+    const OF_SHARED_RECEIVES: [c_int; 2] = [14, 15];
     if event.event_type == OF_COMPLETION_QUEUES {
         let queue = event.element.cast::<crate::layout::ibv_cq>();
         // SAFETY: the caller's promise.
@@ -53,6 +59,17 @@ pub(crate) unsafe fn acknowledge(event: &ibv_async_event) {
                 &raw mut (*queue).mutex,
                 &raw mut (*queue).cond,
                 &raw mut (*queue).async_events_completed,
+                1,
+            );
+        }
+    } else if OF_SHARED_RECEIVES.contains(&event.event_type) {
+        let queue = event.element.cast::<crate::layout::ibv_srq>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            Acknowledgement::acknowledge(
+                &raw mut (*queue).mutex,
+                &raw mut (*queue).cond,
+                &raw mut (*queue).events_completed,
                 1,
             );
         }

@@ -10,7 +10,9 @@ use crate::objects::QueuePairObject;
 use crate::posting;
 use crate::program_lock::ProgramLock;
 use crate::send_requests;
-use converb::work::{Operation, Payload, RemoteAddress, ScatterGather, SendFlags};
+use converb::work::{
+    DatagramDestination, Operation, Payload, RemoteAddress, ScatterGather, SendFlags,
+};
 use converb::{Error, QueuePair, Rkey};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -37,6 +39,7 @@ struct Work {
     operation: Operation,
     flags: SendFlags,
     data: Data,
+    destination: Option<DatagramDestination>,
 }
 
 /// Where the bytes of a request are, in the draft's memory.
@@ -116,6 +119,7 @@ impl Draft {
             request.wr_id = work.wr_id;
             request.operation = work.operation;
             request.flags = work.flags;
+            request.destination = work.destination;
             request.payload = match &work.data {
                 Data::Entries(range) => Payload::Gather(&self.entries[range.clone()]),
                 Data::Inline(_) => Payload::Inline(core::slice::from_ref(piece)),
@@ -203,6 +207,7 @@ unsafe fn begin(queue_pair: *mut ibv_qp_ex, operation: Operation) {
                 operation,
                 flags: send_requests::flags(flags),
                 data: Data::Entries(0..0),
+                destination: None,
             });
         });
     }
@@ -285,16 +290,23 @@ unsafe extern "C" fn local_inv(queue_pair: *mut ibv_qp_ex, _key: u32) {
 }
 
 unsafe extern "C" fn set_ud_addr(
-    _queue_pair: *mut ibv_qp_ex,
-    _handle: *mut ibv_ah,
-    _qpn: u32,
-    _queue_key: u32,
+    queue_pair: *mut ibv_qp_ex,
+    handle: *mut ibv_ah,
+    qpn: u32,
+    queue_key: u32,
 ) {
-    // Connected queue pairs know where to send.
+    // SAFETY: the handle is alive, and the program is between start and complete.
+    unsafe {
+        let destination = send_requests::datagram_destination(handle, qpn, queue_key);
+        draft(queue_pair, |draft| match draft.works.last_mut() {
+            Some(work) => work.destination = destination,
+            None => draft.mistake = Some(Errno::INVALID),
+        });
+    }
 }
 
 unsafe extern "C" fn set_xrc_srqn(_queue_pair: *mut ibv_qp_ex, _number: u32) {
-    // As above.
+    // The services that are there have no use for it.
 }
 
 unsafe extern "C" fn set_sge(queue_pair: *mut ibv_qp_ex, lkey: u32, address: u64, length: u32) {

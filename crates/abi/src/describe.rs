@@ -44,6 +44,9 @@ pub(crate) fn device(device: &Device) -> ibv_device_attr {
     attributes.max_qp_init_rd_atom = c_int::from(all.max_reads);
     attributes.atomic_cap = all.atomic_capability as c_int;
     attributes.max_ah = all.max_address_handles as c_int;
+    attributes.max_srq = all.max_queue_pairs as c_int;
+    attributes.max_srq_wr = all.max_work_requests as c_int;
+    attributes.max_srq_sge = all.max_scatter_gather as c_int;
     attributes.max_pkeys = 1;
     attributes.local_ca_ack_delay = all.ack_delay;
     attributes.phys_port_cnt = 1;

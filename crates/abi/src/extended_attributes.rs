@@ -18,8 +18,9 @@ const HAS_SEND_OPERATIONS: u32 = 1 << 6;
 /// The mask bits that verbs.h defines; another one is from a newer header than we know.
 const KNOWN: u32 = 0b111_1111;
 
-/// `enum ibv_qp_create_send_ops_flags`: writes, sends, reads; sends that invalidate are not there.
-const OPERATIONS: u64 = 0b1_1111;
+/// `enum ibv_qp_create_send_ops_flags`: writes, sends, reads, atomics; what needs memory windows is
+/// not there.
+const OPERATIONS: u64 = 0b111_1111;
 
 /// Refuses what is not there.
 pub(crate) fn check(initial: &ibv_qp_init_attr_ex) -> Result<ExtendedRequest, Errno> {

@@ -6,6 +6,7 @@
 use crate::guard::Errno;
 use crate::layout::{ibv_recv_wr, ibv_send_wr};
 use crate::send_requests::{self, INLINE};
+use converb::iba::Service;
 use converb::work::{Operation, Payload, ReceiveRequest, ScatterGather, SendFlags, SendRequest};
 use converb::{DeviceAttributes, Error, QueuePair};
 
@@ -56,6 +57,7 @@ unsafe fn post_send_batch<const REQUESTS: usize, const PIECES: usize>(
     let mut pieces: [&[u8]; PIECES] = [&[]; PIECES];
     let (mut free_entries, mut free_pieces) = (&mut entries[..], &mut pieces[..]);
     let mut requests = [NO_SEND; REQUESTS];
+    let is_datagram = queue_pair.options().service == Service::UnreliableDatagram;
     let mut count = 0;
     let mut next = first;
     let mut failure = None;
@@ -66,6 +68,8 @@ unsafe fn post_send_batch<const REQUESTS: usize, const PIECES: usize>(
         let given = unsafe { send_requests::entries(work.sg_list, work.num_sge) };
         // SAFETY: the caller's promise.
         let operation = unsafe { send_requests::operation(work) };
+        // SAFETY: the caller's promise: only datagrams have a destination in the union.
+        let destination = is_datagram.then(|| unsafe { send_requests::destination(work) });
         let (given, operation) = match (given, operation) {
             (Ok(given), Ok(operation)) if given.len() <= PIECES => (given, operation),
             _ => {
@@ -100,7 +104,7 @@ unsafe fn post_send_batch<const REQUESTS: usize, const PIECES: usize>(
             operation,
             flags: send_requests::flags(work.send_flags),
             payload,
-            destination: None,
+            destination: destination.flatten(),
         };
         count += 1;
         next = work.next;
@@ -120,18 +124,18 @@ unsafe fn post_send_batch<const REQUESTS: usize, const PIECES: usize>(
 /// # Safety
 /// The list is as verbs.h says.
 pub(crate) unsafe fn post_receives(
-    queue_pair: &QueuePair,
+    post: impl Fn(&[ReceiveRequest<'_>]) -> Result<(), (usize, Error)>,
     mut next: *mut ibv_recv_wr,
 ) -> Result<(), (*mut ibv_recv_wr, Errno)> {
     while !next.is_null() {
         // SAFETY: the caller's promise.
-        next = unsafe { post_receive_batch(queue_pair, next)? };
+        next = unsafe { post_receive_batch(&post, next)? };
     }
     Ok(())
 }
 
 unsafe fn post_receive_batch(
-    queue_pair: &QueuePair,
+    post: &impl Fn(&[ReceiveRequest<'_>]) -> Result<(), (usize, Error)>,
     first: *mut ibv_recv_wr,
 ) -> Result<*mut ibv_recv_wr, (*mut ibv_recv_wr, Errno)> {
     let mut entries = [NO_ENTRY; ENTRIES];
@@ -163,7 +167,7 @@ unsafe fn post_receive_batch(
         count += 1;
         next = work.next;
     }
-    match queue_pair.post_receive(&requests[..count]) {
+    match post(&requests[..count]) {
         // SAFETY: the caller's promise; the list has at least that many entries.
         Err((index, error)) => Err((unsafe { nth_receive(first, index) }, errno(&error))),
         Ok(()) => match failure {

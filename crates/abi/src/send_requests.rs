@@ -1,9 +1,10 @@
 //! Send work requests of verbs.h, turned into the engine's.
 
 use crate::guard::Errno;
-use crate::layout::{RemoteWork, ibv_send_wr, ibv_sge};
-use converb::Rkey;
-use converb::work::{Operation, RemoteAddress, ScatterGather, SendFlags};
+use crate::layout::{RemoteWork, ibv_ah, ibv_send_wr, ibv_sge};
+use crate::objects::AddressHandleObject;
+use converb::work::{DatagramDestination, Operation, RemoteAddress, ScatterGather, SendFlags};
+use converb::{Qpn, Rkey};
 use core::ffi::c_int;
 
 /// `enum ibv_wr_opcode`.
@@ -55,6 +56,34 @@ pub(crate) unsafe fn operation(work: &ibv_send_wr) -> Result<Operation, Errno> {
         SEND_WITH_INVALIDATE => Operation::SendWithInvalidate(Rkey(work.imm_data)),
         _ => return Err(Errno::INVALID),
     })
+}
+
+/// Where a datagram goes; `None` without an address handle.
+///
+/// # Safety
+/// The union holds the destination of a datagram, whose address handle is null or alive.
+pub(crate) unsafe fn destination(work: &ibv_send_wr) -> Option<DatagramDestination> {
+    // SAFETY: the caller's promise.
+    let datagram = unsafe { work.wr.ud };
+    // SAFETY: the caller's promise.
+    unsafe { datagram_destination(datagram.ah, datagram.remote_qpn, datagram.remote_qkey) }
+}
+
+/// As [`destination`], from its parts.
+///
+/// # Safety
+/// The address handle is null or alive.
+pub(crate) unsafe fn datagram_destination(
+    handle: *mut ibv_ah,
+    qpn: u32,
+    queue_key: u32,
+) -> Option<DatagramDestination> {
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let path = unsafe { AddressHandleObject::from_pointer(handle) }.path();
+    Some(DatagramDestination { path, qpn: Qpn::new(qpn), queue_key })
 }
 
 unsafe fn remote_memory(work: &RemoteWork) -> RemoteAddress {

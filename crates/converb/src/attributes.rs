@@ -54,8 +54,12 @@ const VENDOR_ID: u32 = 0x02_c0_4e;
 const VENDOR_PART_ID: u32 = 4119;
 
 /// `enum ibv_device_cap_flags`: the current state may be named in modify; port events; a system
-/// image GUID; RNR NAKs for RC.
-const CAPABILITY_FLAGS: u32 = 1 << 7 | 1 << 10 | 1 << 11 | 1 << 12;
+/// image GUID; RNR NAKs for RC; shared receive queues change their size.
+const CAPABILITY_FLAGS: u32 = 1 << 7 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 13;
+
+/// `IBV_ATOMIC_GLOB`: atomics of peers are done with the processor's own instructions, so they are
+/// atomic toward everything in the machine.
+const ATOMIC_AMONG_ALL: u32 = 2;
 
 impl DeviceAttributes {
     /// The attributes of every device.
@@ -77,6 +81,6 @@ impl DeviceAttributes {
         max_address_handles: 65_536,
         capability_flags: CAPABILITY_FLAGS,
         ack_delay: 15,
-        atomic_capability: 0,
+        atomic_capability: ATOMIC_AMONG_ALL,
     };
 }

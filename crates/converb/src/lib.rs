@@ -12,6 +12,7 @@ mod completion_queue;
 mod context;
 mod counters;
 mod device;
+mod endpoint;
 mod error;
 mod events;
 mod fork;
@@ -25,6 +26,7 @@ mod program;
 mod protection_domain;
 mod queue_pair;
 mod runtime;
+mod shared_receive_queue;
 mod signals;
 
 pub use attributes::DeviceAttributes;
@@ -32,6 +34,7 @@ pub use completion_channel::CompletionChannel;
 pub use completion_queue::CompletionQueue;
 pub use context::{Context, PORT};
 pub use device::{Device, NAME_VARIABLE};
+pub use endpoint::Endpoint;
 pub use error::Error;
 pub use events::{Element, Event, EventKind};
 pub use gid::{Gid, GidTable};
@@ -41,6 +44,7 @@ pub use path::PathOptions;
 pub use port::{Port, PortState};
 pub use protection_domain::ProtectionDomain;
 pub use queue_pair::{Capacities, QueuePair, QueuePairOptions};
+pub use shared_receive_queue::SharedReceiveQueue;
 
 /// The engine's words for work requests, completions and attributes.
 pub use converb_engine::{

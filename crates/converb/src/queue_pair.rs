@@ -7,10 +7,11 @@ use crate::events::Element;
 use crate::memory_region::RuntimeRef;
 use crate::protection_domain::ProtectionDomain;
 use crate::runtime::{QueuePairHandle, Runtime};
-use converb_driver::NewQueuePair;
+use crate::shared_receive_queue::SharedReceiveQueue;
+use converb_driver::{NewQueuePair, Port};
 use converb_engine::iba::{AttributeMask, Attributes, Service, State};
 use converb_engine::work::{PostError, ReceiveRequest, SendRequest};
-use converb_wire::Qpn;
+use converb_wire::{Psn, Qpn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +43,10 @@ pub struct QueuePairOptions {
     pub send_queue: Arc<CompletionQueue>,
     /// Where receives complete.
     pub receive_queue: Arc<CompletionQueue>,
+    /// Where receives come from instead of a queue of its own.
+    pub shared_receives: Option<Arc<SharedReceiveQueue>>,
+    /// The service it gives.
+    pub service: Service,
     /// How large the queues are.
     pub capacities: Capacities,
     /// Whether every send work request asks for a completion.
@@ -50,13 +55,29 @@ pub struct QueuePairOptions {
     pub number: u64,
 }
 
-/// A queue pair of the reliable connection service. Dropping it ends what is under way.
+impl QueuePairOptions {
+    /// A reliable connection of the usual size, whose work requests all complete in `queue`.
+    pub fn reliable(queue: &Arc<CompletionQueue>) -> Self {
+        Self {
+            service: Service::ReliableConnection,
+            send_queue: Arc::clone(queue),
+            receive_queue: Arc::clone(queue),
+            shared_receives: None,
+            capacities: Capacities::default(),
+            signal_all: true,
+            number: 0,
+        }
+    }
+}
+
+/// A queue pair. Dropping it ends what is under way.
 pub struct QueuePair {
     domain: Arc<ProtectionDomain>,
     runtime: RuntimeRef,
     options: QueuePairOptions,
     handle: Arc<QueuePairHandle>,
     is_closed: AtomicBool,
+    first_psn: Psn,
 }
 
 impl QueuePair {
@@ -79,13 +100,15 @@ impl QueuePair {
         {
             return Err(Error::Invalid("a queue's capacity is beyond the device's"));
         }
+        let shared = options.shared_receives.as_ref();
         let runtime = Runtime::get()?;
         runtime.start_threads()?;
         runtime.count_for(domain.context().device().name());
+        let first_psn = Psn::new(runtime.check()?.port().random() as u32);
         let handle = runtime
             .check()?
             .create_queue_pair(NewQueuePair {
-                service: Service::ReliableConnection,
+                service: options.service,
                 domain: domain.key(),
                 send_cq: Arc::clone(options.send_queue.handle()),
                 receive_cq: Arc::clone(options.receive_queue.handle()),
@@ -94,7 +117,7 @@ impl QueuePair {
                 send_entries_max: capacities.send_entries as usize,
                 receive_entries_max: capacities.receive_entries as usize,
                 inline_max: capacities.inline_bytes as usize,
-                shared_receives: None,
+                shared_receives: shared.map(|queue| Arc::clone(queue.handle())),
                 port_mtu: domain.context().device().port().active_mtu.bytes(),
                 signal_all: options.signal_all,
                 listener: Arc::clone(domain.context().events()) as _,
@@ -107,6 +130,7 @@ impl QueuePair {
             options,
             handle,
             is_closed: AtomicBool::new(false),
+            first_psn,
         }))
     }
 
@@ -123,6 +147,11 @@ impl QueuePair {
     /// Its number, by which peers address it.
     pub fn qpn(&self) -> Qpn {
         self.handle.qpn()
+    }
+
+    /// A first sequence number for it, drawn when it was created.
+    pub(crate) fn first_psn(&self) -> Psn {
+        self.first_psn
     }
 
     /// Its state.

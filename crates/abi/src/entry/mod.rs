@@ -16,6 +16,7 @@ pub(crate) mod provider;
 pub(crate) mod query;
 pub(crate) mod queue_pair;
 pub(crate) mod rates;
+pub(crate) mod shared_receive;
 pub(crate) mod sysfs;
 pub(crate) mod text;
 pub(crate) mod unsupported;

@@ -154,7 +154,8 @@ pub(crate) unsafe extern "C" fn post_recv(
     let status = guard::status(|| {
         // SAFETY: the queue pair is alive and the list is well formed.
         unsafe {
-            posting::post_receives(QueuePairObject::from_smaller(queue_pair).queue_pair(), first)
+            let inner = QueuePairObject::from_smaller(queue_pair).queue_pair();
+            posting::post_receives(|requests| inner.post_receive(requests), first)
         }
         .map_err(|(work, error)| {
             culprit = work;

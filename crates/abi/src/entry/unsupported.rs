@@ -2,7 +2,6 @@
 //! answer in the way of their kind.
 
 use crate::guard::{self, Errno};
-use crate::layout::{ibv_recv_wr, ibv_srq};
 use core::ffi::{c_int, c_void};
 
 /// For functions that return an error number.
@@ -17,17 +16,6 @@ pub(crate) extern "C" fn null() -> *mut c_void {
 
 /// The operation in the context behind `ibv_close_xrcd`, which calls it without looking.
 pub(crate) unsafe extern "C" fn close_xrcd(_domain: *mut c_void) -> c_int {
-    not_supported()
-}
-
-/// The operation in the context behind `ibv_post_srq_recv`, which calls it without looking.
-pub(crate) unsafe extern "C" fn post_srq_recv(
-    _queue: *mut ibv_srq,
-    first: *mut ibv_recv_wr,
-    refused: *mut *mut ibv_recv_wr,
-) -> c_int {
-    // SAFETY: the program passes a place for the request that was not taken.
-    unsafe { refused.write(first) };
     not_supported()
 }
 

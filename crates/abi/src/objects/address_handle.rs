@@ -11,13 +11,17 @@ use std::sync::Arc;
 #[repr(C)]
 pub(crate) struct AddressHandleObject {
     public: UnsafeCell<ibv_ah>,
-    _path: AddressVector,
+    path: AddressVector,
     _domain: Arc<ProtectionDomain>,
 }
 
 c_object!(AddressHandleObject, ibv_ah);
 
 impl AddressHandleObject {
+    pub(crate) fn path(&self) -> AddressVector {
+        self.path
+    }
+
     /// # Safety
     /// The domain is alive.
     pub(crate) unsafe fn allocate(
@@ -29,11 +33,7 @@ impl AddressHandleObject {
         let path = crate::address::path(object.domain().context(), attributes)?;
         let public =
             ibv_ah { context: object.context_pointer(), pd: domain, handle: next_handle() };
-        Ok(Self {
-            public: UnsafeCell::new(public),
-            _path: path,
-            _domain: Arc::clone(object.domain()),
-        }
-        .into_pointer())
+        Ok(Self { public: UnsafeCell::new(public), path, _domain: Arc::clone(object.domain()) }
+            .into_pointer())
     }
 }

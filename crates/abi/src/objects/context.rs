@@ -1,7 +1,7 @@
 //! `struct verbs_context`, with `struct ibv_context` at its end.
 
 use super::DeviceObject;
-use crate::entry::{completion, query, queue_pair, unsupported};
+use crate::entry::{completion, query, queue_pair, shared_receive, unsupported};
 use crate::layout::{ABI_IS_EXTENDED, ibv_context, ibv_context_ops, verbs_context};
 use converb::Context;
 use core::cell::UnsafeCell;
@@ -92,7 +92,7 @@ fn operations() -> ibv_context_ops {
     operations._compat_query_port = Some(query::query_port);
     operations.poll_cq = Some(completion::poll_cq);
     operations.req_notify_cq = Some(completion::req_notify_cq);
-    operations.post_srq_recv = Some(unsupported::post_srq_recv);
+    operations.post_srq_recv = Some(shared_receive::post_srq_recv);
     operations.post_send = Some(queue_pair::post_send);
     operations.post_recv = Some(queue_pair::post_recv);
     operations

@@ -14,6 +14,7 @@ mod device;
 mod memory_region;
 mod protection_domain;
 mod queue_pair;
+mod shared_receive_queue;
 
 pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use address_handle::AddressHandleObject;
@@ -24,6 +25,7 @@ pub(crate) use device::{DeviceObject, copy_text};
 pub(crate) use memory_region::MemoryRegionObject;
 pub(crate) use protection_domain::ProtectionDomainObject;
 pub(crate) use queue_pair::QueuePairObject;
+pub(crate) use shared_receive_queue::SharedReceiveQueueObject;
 
 use crate::guard::Errno;
 use std::sync::Arc;

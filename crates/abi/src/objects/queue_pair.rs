@@ -1,11 +1,13 @@
 //! `struct ibv_qp` and `struct ibv_qp_ex` in one.
 
 use super::{
-    Acknowledgement, CompletionQueueObject, ProtectionDomainObject, c_object, next_handle,
+    Acknowledgement, CompletionQueueObject, ProtectionDomainObject, SharedReceiveQueueObject,
+    c_object, next_handle,
 };
 use crate::builder::Builder;
 use crate::guard::Errno;
-use crate::layout::{ibv_cq, ibv_pd, ibv_qp, ibv_qp_ex, ibv_qp_init_attr};
+use crate::layout::{ibv_cq, ibv_pd, ibv_qp, ibv_qp_ex, ibv_qp_init_attr, ibv_srq};
+use converb::iba::Service;
 use converb::{Capacities, QueuePair, QueuePairOptions};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -21,14 +23,23 @@ pub(crate) struct QueuePairObject {
     program_context: *mut c_void,
     send_queue: *mut ibv_cq,
     receive_queue: *mut ibv_cq,
+    shared_receives: *mut ibv_srq,
+    kind: c_int,
     /// Whether it was created for the builder functions (`IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`).
     has_builder: bool,
 }
 
 c_object!(QueuePairObject, ibv_qp_ex);
 
-/// `IBV_QPT_RC`.
-const RELIABLE_CONNECTION: c_int = 2;
+/// `enum ibv_qp_type`, as far as it is there.
+fn service(kind: c_int) -> Result<Service, Errno> {
+    match kind {
+        2 => Ok(Service::ReliableConnection),
+        3 => Ok(Service::UnreliableConnection),
+        4 => Ok(Service::UnreliableDatagram),
+        _ => Err(Errno::NOT_SUPPORTED),
+    }
+}
 
 impl QueuePairObject {
     /// # Safety
@@ -41,9 +52,14 @@ impl QueuePairObject {
         if attributes.send_cq.is_null() || attributes.recv_cq.is_null() {
             return Err(Errno::INVALID);
         }
-        if attributes.qp_type != RELIABLE_CONNECTION || !attributes.srq.is_null() {
-            return Err(Errno::NOT_SUPPORTED);
-        }
+        let service = service(attributes.qp_type)?;
+        let shared_receives = if attributes.srq.is_null() {
+            None
+        } else {
+            // SAFETY: the caller's promise.
+            let shared = unsafe { SharedReceiveQueueObject::from_pointer(attributes.srq) };
+            Some(Arc::clone(shared.queue()))
+        };
         // SAFETY: the caller's promise.
         let (object, send, receive) = unsafe {
             (
@@ -57,14 +73,16 @@ impl QueuePairObject {
         let options = QueuePairOptions {
             send_queue: Arc::clone(send.queue()),
             receive_queue: Arc::clone(receive.queue()),
+            service,
             capacities: Capacities {
                 sends: attributes.cap.max_send_wr,
-                receives: attributes.cap.max_recv_wr,
+                receives: if shared_receives.is_some() { 0 } else { attributes.cap.max_recv_wr },
                 send_entries: attributes.cap.max_send_sge,
                 receive_entries: attributes.cap.max_recv_sge,
                 inline_bytes: attributes.cap.max_inline_data,
             },
             signal_all: attributes.sq_sig_all != 0,
+            shared_receives,
             number: place.as_ptr().expose_provenance() as u64,
         };
         let queue_pair = QueuePair::new(object.domain(), options)
@@ -77,6 +95,7 @@ impl QueuePairObject {
         public.qp_base.pd = domain;
         public.qp_base.send_cq = attributes.send_cq;
         public.qp_base.recv_cq = attributes.recv_cq;
+        public.qp_base.srq = attributes.srq;
         public.qp_base.handle = next_handle();
         public.qp_base.qp_num = queue_pair.qpn().value();
         public.qp_base.state = queue_pair.state() as c_int;
@@ -92,6 +111,8 @@ impl QueuePairObject {
             program_context: attributes.qp_context,
             send_queue: attributes.send_cq,
             receive_queue: attributes.recv_cq,
+            shared_receives: attributes.srq,
+            kind: attributes.qp_type,
             has_builder: send_operations.is_some(),
         };
         Ok(Box::into_raw(Box::write(place, object)).cast())
@@ -127,9 +148,9 @@ impl QueuePairObject {
             qp_context: self.program_context,
             send_cq: self.send_queue,
             recv_cq: self.receive_queue,
-            srq: core::ptr::null_mut(),
+            srq: self.shared_receives,
             cap: crate::attributes::capacities(&options.capacities),
-            qp_type: RELIABLE_CONNECTION,
+            qp_type: self.kind,
             sq_sig_all: c_int::from(options.signal_all),
         }
     }
