@@ -75,6 +75,19 @@ impl Prefix {
         Self(crc32fast::hash(&bytes[..udp_start + Udp::LENGTH]))
     }
 
+    /// The one of headers over IPv4 that differ from this one's only in the Identification, by
+    /// `difference` (XOR). Cheaper than computing it anew: a CRC is linear.
+    #[must_use]
+    pub fn with_identification_changed(self, difference: u16) -> Self {
+        let mut crc = self.0;
+        let mut rest = difference;
+        while rest != 0 {
+            crc ^= IDENTIFICATION_BITS[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
+        }
+        Self(crc)
+    }
+
     /// For RoCEv2 over IPv6.
     pub fn ipv6(header: &Ipv6, udp: &Udp) -> Self {
         let mut bytes = [0xff; Lrh::LENGTH + Ipv6::LENGTH + Udp::LENGTH];
@@ -118,6 +131,27 @@ fn masked(header: &Ipv6) -> Ipv6 {
 
 /// The byte of the BTH with F, B and six reserved bits.
 const BTH_VARIANT_BYTE: usize = 4;
+
+/// What each bit of the Identification, the lowest first, contributes to the CRC of headers over
+/// IPv4 without options.
+const IDENTIFICATION_BITS: [u32; 16] = {
+    let mut contributions = [0; 16];
+    let mut bit = 0;
+    while bit < 16 {
+        // The low byte is followed by the flags and what comes after their word; the high byte
+        // comes before the low one.
+        let bytes = 1 + bit / 8 + 2 + IPV4_WORD_TO_BTH;
+        let mut register: u32 = 1 << (bit % 8);
+        let mut steps = 8 * bytes;
+        while steps > 0 {
+            register = register >> 1 ^ 0xedb8_8320 & (register & 1).wrapping_neg();
+            steps -= 1;
+        }
+        contributions[bit] = register;
+        bit += 1;
+    }
+    contributions
+};
 
 #[cfg(test)]
 mod tests;

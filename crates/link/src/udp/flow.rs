@@ -59,24 +59,45 @@ impl Flow {
         matches!(self.addresses, Addresses::Ipv4(..))
     }
 
-    /// The invariant CRC of a packet, BTH to pad, that has this Identification and DF set. IPv6
-    /// has none and does not look at it.
-    pub(crate) fn icrc(&self, identification: u16, transport: &[u8]) -> u32 {
-        let length = (transport.len() + icrc::LENGTH) as u16;
+    /// What the invariant CRCs of packets of `transport_bytes`, BTH to pad, have in common.
+    pub(crate) fn share(&self, transport_bytes: usize) -> Share {
+        let length = (transport_bytes + icrc::LENGTH) as u16;
         let udp = Udp::new(self.source_port, self.destination_port, length);
         let length = length.saturating_add(Udp::LENGTH as u16);
         let prefix = match self.addresses {
             Addresses::Ipv4(source, destination) => {
-                let header = Ipv4 {
-                    identification,
-                    ..Ipv4::new(source, destination, IpProtocol::UDP, length)
-                };
-                Prefix::ipv4(&header, &udp)
+                Prefix::ipv4(&Ipv4::new(source, destination, IpProtocol::UDP, length), &udp)
             }
             Addresses::Ipv6(source, destination) => {
-                let header = Ipv6::new(source, destination, IpProtocol::UDP, length);
-                Prefix::ipv6(&header, &udp)
+                Prefix::ipv6(&Ipv6::new(source, destination, IpProtocol::UDP, length), &udp)
             }
+        };
+        Share { prefix, transport_bytes, is_ipv4: self.is_ipv4() }
+    }
+}
+
+/// What the invariant CRCs of packets of one flow and length have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    prefix: Prefix,
+    transport_bytes: usize,
+    is_ipv4: bool,
+}
+
+impl Share {
+    /// Whether it is that of packets of this length.
+    pub(crate) const fn is_for(&self, transport_bytes: usize) -> bool {
+        self.transport_bytes == transport_bytes
+    }
+
+    /// The invariant CRC of a packet, BTH to pad, that has this Identification and DF set. IPv6
+    /// has none and does not look at it.
+    pub(crate) fn icrc(&self, identification: u16, transport: &[u8]) -> u32 {
+        debug_assert!(self.is_for(transport.len()));
+        let prefix = if self.is_ipv4 {
+            self.prefix.with_identification_changed(identification)
+        } else {
+            self.prefix
         };
         prefix.icrc(transport)
     }
@@ -108,8 +129,9 @@ mod tests {
         let flow = Flow::new((mapped(1), 50_000), (mapped(2), 4791)).expect("one family");
         for bytes in [16, 60, 4112] {
             let transport: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
-            let received = flow.icrc(0xbeef, &transport);
-            let computed = flow.icrc(3, &transport);
+            let share = flow.share(transport.len());
+            let received = share.icrc(0xbeef, &transport);
+            let computed = share.icrc(3, &transport);
             let word = actual_word(received, computed, word_of(3), transport.len());
             assert_eq!(identification_of(word), Some(0xbeef));
             let damaged = actual_word(received ^ 1, computed, word_of(3), transport.len());
@@ -122,7 +144,8 @@ mod tests {
         let six: Ipv6Addr = "fd00::1".parse().expect("an address");
         assert!(Flow::new((six, 1), (mapped(1), 2)).is_none());
         let flow = Flow::new((six, 1), (six, 2)).expect("one family");
-        assert_eq!(flow.icrc(1, &[0; 20]), flow.icrc(2, &[0; 20]));
+        let share = flow.share(20);
+        assert_eq!(share.icrc(1, &[0; 20]), share.icrc(2, &[0; 20]));
         assert_eq!(flow.ipv4_source(), None);
     }
 }

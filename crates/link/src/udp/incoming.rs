@@ -3,7 +3,7 @@
 //! The kernel copies a super-packet into a buffer; the invariant CRC of each packet in it is
 //! computed while that part of the buffer is in the cache, and then the engine reads it there.
 
-use super::flow::{Flow, actual_word, identification_of, word_of};
+use super::flow::{Flow, Share, actual_word, identification_of, word_of};
 use super::port::Slot;
 use super::relay::{Relay, Relayed};
 use super::source::Sources;
@@ -57,6 +57,8 @@ struct Message {
     bytes: usize,
     packet_bytes: usize,
     flow: Flow,
+    /// For its packets but the last one.
+    share: Share,
     source: Address,
     local: Address,
     traffic_class: u8,
@@ -199,7 +201,11 @@ impl Incoming {
             return false;
         };
         let expected = self.expected;
-        let computed = message.flow.icrc(expected, transport);
+        let computed = if message.share.is_for(transport.len()) {
+            message.share.icrc(expected, transport)
+        } else {
+            message.flow.share(transport.len()).icrc(expected, transport)
+        };
         self.expected = expected.wrapping_add(1);
         let Some(ip) = message.flow.ipv4_source() else {
             counters.dropped_bad_icrc.add(u64::from(computed != received));
@@ -264,6 +270,7 @@ fn parse_arrival(arrival: &Arrival, socket: &Arriving, counters: &Counters) -> O
             bytes,
             packet_bytes,
             flow,
+            share: flow.share(packet_bytes.saturating_sub(icrc::LENGTH)),
             source: Address::Udp { ip, scope },
             local: Address::Udp { ip: local, scope: local_scope },
             traffic_class,

@@ -5,7 +5,7 @@
 
 use super::destination::Destinations;
 use super::flow::Flow;
-use super::run::{DATAGRAM_BYTES_MAX, Open, Run, Way, seal};
+use super::run::{DATAGRAM_BYTES_MAX, Open, Run, Way};
 use super::sender::{SENDERS_MAX, Senders};
 use crate::counters::Counters;
 use crate::socket::{
@@ -73,12 +73,7 @@ impl PacketSink for Outgoing {
     fn finish(&mut self) {
         let length = self.begun.take().expect("a packet was begun");
         let end = self.used + length + icrc::LENGTH;
-        let run = &mut self.runs[self.live - 1];
-        if let Some(open) = &run.way.open {
-            let identification = run.identification(run.packets);
-            seal(&open.flow, identification, &mut self.buffer[self.used..end]);
-        }
-        run.append(length + icrc::LENGTH);
+        self.runs[self.live - 1].append(&mut self.buffer[self.used..end]);
         self.used = end;
     }
 

@@ -1,6 +1,6 @@
 //! A run: packets to one place, of one size but for the last, that may leave in one send.
 
-use super::flow::Flow;
+use super::flow::{Flow, Share};
 use crate::socket::{Control, SocketName, segmentation};
 use converb_engine::AddressVector;
 use converb_wire::icrc;
@@ -26,13 +26,22 @@ pub(crate) struct Open {
     /// Source address and so on, and last the size of segments.
     control: Control,
     control_plain_bytes: usize,
+    /// For packets as long as the last one: mostly so is the next.
+    share: Share,
 }
 
 impl Open {
     /// `control` is what goes with each message.
-    pub(crate) const fn new(flow: Flow, name: SocketName, control: Control) -> Self {
+    pub(crate) fn new(flow: Flow, name: SocketName, control: Control) -> Self {
         let control_plain_bytes = control.length();
-        Self { flow, name, control, control_plain_bytes }
+        Self { flow, name, control, control_plain_bytes, share: flow.share(0) }
+    }
+
+    fn share(&mut self, transport_bytes: usize) -> &Share {
+        if !self.share.is_for(transport_bytes) {
+            self.share = self.flow.share(transport_bytes);
+        }
+        &self.share
     }
 
     /// What goes with a message of one packet.
@@ -101,13 +110,18 @@ impl Run {
                 && self.bytes + bytes <= DATAGRAM_BYTES_MAX)
     }
 
-    /// Appends a packet of `bytes`, the invariant CRC included.
-    pub(crate) fn append(&mut self, bytes: usize) {
+    /// Appends a packet, whose last four bytes become its invariant CRC.
+    pub(crate) fn append(&mut self, packet: &mut [u8]) {
+        let bytes = packet.len();
         if self.packets == 0 {
             self.packet_bytes = bytes;
             if let Some(open) = &mut self.way.open {
                 open.set_segment_bytes(bytes);
             }
+        }
+        let identification = self.identification(self.packets);
+        if let Some(open) = &mut self.way.open {
+            seal(open.share(bytes - icrc::LENGTH), identification, packet);
         }
         self.is_closed = bytes < self.packet_bytes;
         self.packets += 1;
@@ -121,7 +135,7 @@ impl Run {
     }
 
     /// The Identification of packet `index`.
-    pub(crate) const fn identification(&self, index: usize) -> u16 {
+    const fn identification(&self, index: usize) -> u16 {
         if self.way.is_plain { 0 } else { index as u16 }
     }
 
@@ -135,16 +149,17 @@ impl Run {
             return;
         }
         for index in 0..self.packets {
-            seal(&open.flow, 0, &mut buffer[self.packet(index)]);
+            let packet = &mut buffer[self.packet(index)];
+            seal(&open.flow.share(packet.len() - icrc::LENGTH), 0, packet);
         }
     }
 }
 
 /// Writes the invariant CRC of a packet into its last four bytes.
-pub(crate) fn seal(flow: &Flow, identification: u16, packet: &mut [u8]) {
+fn seal(share: &Share, identification: u16, packet: &mut [u8]) {
     let (transport, crc) =
         packet.split_last_chunk_mut::<{ icrc::LENGTH }>().expect("room for the CRC is there");
-    *crc = icrc::to_wire(flow.icrc(identification, transport));
+    *crc = icrc::to_wire(share.icrc(identification, transport));
 }
 
 /// The most that a UDP datagram over IPv4 holds, and so one send.

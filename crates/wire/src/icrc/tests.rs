@@ -95,3 +95,20 @@ fn bytes_too_short_for_a_bth_have_a_crc_too() {
     }
     assert_eq!(split(&[1, 2, 3]), None);
 }
+
+#[test]
+fn a_prefix_follows_its_identification() {
+    let address = Ipv4Addr::new(10, 1, 2, 3);
+    let udp = Udp::new(50_000, ROCE_V2_PORT, 24);
+    let prefix = |identification| {
+        let header = Ipv4::new(address, address, IpProtocol::UDP, 32);
+        Prefix::ipv4(&Ipv4 { identification, ..header }, &udp)
+    };
+    for identification in (0..16).map(|bit| 1 << bit).chain([0, 127, 0xbeef, 0xffff]) {
+        assert_eq!(prefix(0).with_identification_changed(identification), prefix(identification));
+        assert_eq!(
+            prefix(0x1234).with_identification_changed(identification),
+            prefix(0x1234 ^ identification)
+        );
+    }
+}
