@@ -2,7 +2,7 @@
 
 use crate::guard::Errno;
 use crate::layout::*;
-use converb::{AddressVector, Context, Gid, PathOptions};
+use converb::{AddressVector, Context, Gid, LinkAddress, PathOptions};
 
 /// `IBV_WC_GRH`.
 const WITH_GRH: u32 = 1;
@@ -25,6 +25,18 @@ pub(crate) fn path(context: &Context, attributes: &ibv_ah_attr) -> Result<Addres
         flow_label: route.flow_label,
         service_level: attributes.sl,
     })?)
+}
+
+/// What `ibv_resolve_eth_l2_from_gid` says instead of a VLAN.
+pub(crate) const NO_VLAN: u16 = 0xffff;
+
+/// The link address that packets to the peer in the attributes are sent to.
+pub(crate) fn link_address(
+    context: &Context,
+    attributes: &ibv_ah_attr,
+) -> Result<LinkAddress, Errno> {
+    path(context, attributes)?;
+    Ok(context.link_address(Gid(attributes.grh.dgid.raw.0))?)
 }
 
 /// The attributes that describe a path.

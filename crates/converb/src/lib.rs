@@ -40,7 +40,7 @@ pub use events::{Element, Event, EventKind};
 pub use gid::{Gid, GidTable};
 pub use interfaces::Interface;
 pub use memory_region::MemoryRegion;
-pub use path::PathOptions;
+pub use path::{LinkAddress, PathOptions};
 pub use port::{Port, PortState};
 pub use protection_domain::ProtectionDomain;
 pub use queue_pair::{Capacities, QueuePair, QueuePairOptions};

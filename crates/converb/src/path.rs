@@ -25,7 +25,30 @@ pub struct PathOptions {
 
 const HOP_LIMIT_USUAL: u8 = 64;
 
+/// An Ethernet address, and the VLAN to reach it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAddress {
+    /// The MAC address of the next hop.
+    pub mac: [u8; 6],
+    /// The VLAN of our interface, if it is the interface of one.
+    pub vlan: Option<u16>,
+}
+
 impl Context {
+    /// The link address that packets to a peer are sent to, for programs that build Ethernet
+    /// headers themselves. May wait for two seconds.
+    ///
+    /// # Errors
+    /// `System` if there is no route, or nobody answers.
+    pub fn link_address(&self, peer: Gid) -> Result<LinkAddress, Error> {
+        let interface = self.device().interface();
+        let mac = crate::interfaces::next_hop_mac(interface.index, peer.ip())
+            .map_err(Error::system("find the peer's MAC address"))?;
+        // To this host packets go by the interface's own address; loopback's is zero.
+        let mac = mac.or(interface.mac).unwrap_or_default();
+        Ok(LinkAddress { mac, vlan: interface.vlan })
+    }
+
     /// The path that the options describe.
     ///
     /// # Errors

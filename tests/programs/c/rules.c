@@ -40,6 +40,15 @@ static void devices(struct ibv_context *context)
     CHECK(device.phys_port_cnt_ex == 1 && device.orig_attr.max_qp > 0);
     CHECK(device.orig_attr.node_guid == ibv_get_device_guid(context->device));
 
+    /* To ourselves packets go by the interface's own address. */
+    uint8_t mac[ETHERNET_LL_SIZE];
+    uint16_t vlan = 1;
+    struct ibv_ah_attr self = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 0}};
+    CHECK(!ibv_query_gid(context, 1, 0, &self.grh.dgid));
+    CHECK(!ibv_resolve_eth_l2_from_gid(context, &self, mac, &vlan) && vlan == 0xffff);
+    self.is_global = 0;
+    CHECK(ibv_resolve_eth_l2_from_gid(context, &self, mac, NULL) == EINVAL);
+
     struct pollfd quiet[] = {{.fd = context->async_fd, .events = POLLIN},
                              {.fd = context->cmd_fd, .events = POLLIN}};
     CHECK(poll(quiet, 2, 0) == 0);

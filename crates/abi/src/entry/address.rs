@@ -54,3 +54,25 @@ pub(crate) unsafe extern "C" fn init_ah_from_wc(
         Ok(0)
     })
 }
+
+/// The MAC address behind a GID, for programs that build Ethernet headers themselves.
+pub(crate) unsafe extern "C" fn resolve_eth_l2_from_gid(
+    context: *mut ibv_context,
+    attributes: *mut ibv_ah_attr,
+    mac: *mut [u8; 6],
+    vlan: *mut u16,
+) -> c_int {
+    guard::status(|| {
+        // SAFETY: the context is open, and the program passes the structure and a place for the
+        // MAC address; that for the VLAN may be null.
+        unsafe {
+            let context = ContextObject::from_pointer(context).context();
+            let found = address::link_address(context, &*attributes)?;
+            mac.write(found.mac);
+            if let Some(place) = vlan.as_mut() {
+                *place = found.vlan.unwrap_or(address::NO_VLAN);
+            }
+        }
+        Ok(())
+    })
+}

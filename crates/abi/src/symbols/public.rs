@@ -60,7 +60,7 @@ pub const PUBLIC: &[Symbol] = &[
     current("ibv_reg_mr", "IBVERBS_1.1", Works, "memory::reg_mr", "ibverbs-utils libmlx5 librdmacm perftest providers pyverbs rdmacm-utils"),
     current("ibv_rereg_mr", "IBVERBS_1.1", Unsupported, "unsupported::not_supported", "pyverbs"),
     current("ibv_resize_cq", "IBVERBS_1.1", Works, "completion::resize_cq", "pyverbs"),
-    current("ibv_resolve_eth_l2_from_gid", "IBVERBS_1.1", Unsupported, "unsupported::not_supported", "libmlx5 providers"),
+    current("ibv_resolve_eth_l2_from_gid", "IBVERBS_1.1", Works, "address::resolve_eth_l2_from_gid", "libmlx5 providers"),
     current("ibv_wc_status_str", "IBVERBS_1.1", Works, "text::wc_status_str", "UCX ibverbs-utils"),
     current("mbps_to_ibv_rate", "IBVERBS_1.1", Works, "rates::mbps_to_ibv_rate", "none seen"),
     current("ibv_get_pkey_index", "IBVERBS_1.5", Works, "query::get_pkey_index", "librdmacm"),

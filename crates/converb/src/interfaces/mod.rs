@@ -1,10 +1,12 @@
 //! The network interfaces of this network namespace, as the kernel tells them over rtnetlink.
 
 mod attributes;
+mod neighbour;
 mod netlink;
 mod speed;
 
 use attributes::Attributes;
+pub(crate) use neighbour::next_hop_mac;
 use netlink::Dump;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,6 +26,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Whether it has a carrier and can carry packets now.
     pub is_running: bool,
+    /// The VLAN that it is a member of, if it is the interface of one.
+    pub vlan: Option<u16>,
     /// Whether it is the loopback interface.
     pub is_loopback: bool,
     /// Whether it belongs to a bridge, a bond or the like, which has the addresses.
@@ -77,6 +81,7 @@ impl Interface {
             is_loopback: false,
             has_master: false,
             has_default_route: false,
+            vlan: None,
             addresses: Vec::new(),
         }
     }
@@ -130,6 +135,7 @@ fn link(header: &[u8], attributes: Attributes<'_>) -> Option<Interface> {
         is_loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
         has_master: false,
         has_default_route: false,
+        vlan: None,
         addresses: Vec::new(),
     };
     for (kind, value) in attributes {
@@ -137,6 +143,7 @@ fn link(header: &[u8], attributes: Attributes<'_>) -> Option<Interface> {
             libc::IFLA_IFNAME => interface.name = text(value)?,
             libc::IFLA_MTU => interface.mtu = word(value, 0)?,
             libc::IFLA_MASTER => interface.has_master = word(value, 0)? != 0,
+            libc::IFLA_LINKINFO => interface.vlan = vlan(value),
             libc::IFLA_ADDRESS => {
                 interface.mac =
                     <[u8; 6]>::try_from(value).ok().filter(|mac| mac.iter().any(|&byte| byte != 0));
@@ -145,6 +152,19 @@ fn link(header: &[u8], attributes: Attributes<'_>) -> Option<Interface> {
         }
     }
     (!interface.name.is_empty()).then_some(interface)
+}
+
+/// The VLAN in an interface's kind-specific part.
+fn vlan(information: &[u8]) -> Option<u16> {
+    const KIND: u16 = libc::IFLA_INFO_KIND;
+    const DATA: u16 = libc::IFLA_INFO_DATA;
+    /// `IFLA_VLAN_ID`.
+    const VLAN_ID: u16 = 1;
+    let part = |wanted| Attributes(information).find(|&(kind, _)| kind == wanted);
+    let (_, kind) = part(KIND)?;
+    let (_, data) = part(DATA)?;
+    let (_, id) = Attributes(data).find(|&(kind, _)| kind == VLAN_ID)?;
+    (text(kind)? == "vlan").then(|| half(id, 0)).flatten()
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, index. Addresses that cannot be used

@@ -12,6 +12,7 @@ pub(super) enum Dump {
     Links,
     Addresses,
     Routes,
+    Neighbours,
 }
 
 impl Dump {
@@ -20,7 +21,8 @@ impl Dump {
         match self {
             Self::Links => (libc::RTM_GETLINK, libc::RTM_NEWLINK, 16),
             Self::Addresses => (libc::RTM_GETADDR, libc::RTM_NEWADDR, 8),
-            Self::Routes => (libc::RTM_GETROUTE, libc::RTM_NEWROUTE, 12),
+            Self::Routes => (libc::RTM_GETROUTE, libc::RTM_NEWROUTE, ROUTE_BYTES),
+            Self::Neighbours => (libc::RTM_GETNEIGH, libc::RTM_NEWNEIGH, 12),
         }
     }
 }
@@ -37,6 +39,8 @@ pub(super) struct Socket {
 const BUFFER_BYTES: usize = 64 * 1024;
 /// The message header: length, type (2 bytes), flags (2 bytes), sequence number, port.
 const HEADER_BYTES: usize = 16;
+/// The fixed part of a route: `struct rtmsg`.
+pub(super) const ROUTE_BYTES: usize = 12;
 /// How often a dump is begun again that changed while it was read.
 const ATTEMPTS: usize = 8;
 
@@ -72,18 +76,40 @@ impl Socket {
         Err(io::Error::other("the kernel's list changed every time it was read"))
     }
 
+    /// Asks for one route: `request` is the fixed part and the attributes. Returns the reply.
+    pub(super) fn route(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        let mut entries = Vec::new();
+        self.ask(libc::RTM_GETROUTE, libc::RTM_NEWROUTE, request, 0, &mut entries)?;
+        entries.pop().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
     /// Whether the dump was consistent; else it has to be done again.
     fn attempt(&mut self, what: Dump, entries: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let (request, reply, fixed) = what.parameters();
+        self.ask(request, reply, &vec![0; fixed], libc::NLM_F_DUMP, entries)
+    }
+
+    /// Sends a request and collects the replies to it: all of a dump, else one.
+    fn ask(
+        &mut self,
+        request: u16,
+        reply: u16,
+        content: &[u8],
+        flags: i32,
+        entries: &mut Vec<Vec<u8>>,
+    ) -> io::Result<bool> {
         self.sequence += 1;
-        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-        let length = HEADER_BYTES + fixed;
+        let is_dump = flags & libc::NLM_F_DUMP != 0;
+        let flags = (libc::NLM_F_REQUEST | flags) as u16;
+        let length = HEADER_BYTES + content.len();
         let mut message = Vec::with_capacity(length);
         message.extend_from_slice(&(length as u32).to_ne_bytes());
         message.extend_from_slice(&request.to_ne_bytes());
         message.extend_from_slice(&flags.to_ne_bytes());
         message.extend_from_slice(&self.sequence.to_ne_bytes());
-        message.resize(length, 0);
+        // Our port number, which the kernel knows.
+        message.extend_from_slice(&[0; 4]);
+        message.extend_from_slice(content);
         retry(|| rustix::net::send(&self.descriptor, &message, SendFlags::empty()))?;
 
         let mut is_consistent = true;
@@ -108,7 +134,12 @@ impl Socket {
                             let error = word(body, 0).unwrap_or_default() as i32;
                             return Err(io::Error::from_raw_os_error(-error));
                         }
-                        _ if kind == reply => entries.push(body.to_vec()),
+                        _ if kind == reply => {
+                            entries.push(body.to_vec());
+                            if !is_dump {
+                                return Ok(true);
+                            }
+                        }
                         _ => {}
                     }
                 }
