@@ -40,6 +40,7 @@ fn version_script() -> String {
         .expect("writing to a string cannot fail");
         parent = Some(node);
     }
+    writeln!(script, "{} {{ }};", symbols::OWN_NODE).expect("writing to a string cannot fail");
     for abi in symbols::PRIVATE_ABIS {
         writeln!(script, "IBVERBS_PRIVATE_{abi} {{ }};").expect("writing to a string cannot fail");
     }
@@ -48,7 +49,7 @@ fn version_script() -> String {
 
 fn exports() -> String {
     let mut code = String::new();
-    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS) {
+    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS).chain(symbols::OWN) {
         code += &export(symbol.name, symbol.node, symbol.is_default, symbol.is_object, symbol.item);
     }
     for (name, node, symbol) in symbols::private_symbols() {

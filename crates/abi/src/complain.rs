@@ -15,6 +15,19 @@ pub(crate) fn about(action: &'static str) -> impl Fn(Error) -> Errno {
     }
 }
 
+/// Says, the first time, that the library is in the process twice.
+pub(crate) fn about_copies() {
+    static LOOKED: std::sync::Once = std::sync::Once::new();
+    LOOKED.call_once(|| {
+        if let Some((ours, copy)) = crate::copies::find() {
+            say_once(&format!(
+                "converb: the library is loaded twice, from {copy} and from {ours}, and each knows \
+                 nothing of the other's devices and objects; replace one by a link to the other"
+            ));
+        }
+    });
+}
+
 /// Says why there is no device, if there is none.
 pub(crate) fn about_no_device(count: usize) {
     if count == 0 {

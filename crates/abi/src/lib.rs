@@ -16,6 +16,7 @@ mod attributes;
 mod builder;
 mod complain;
 mod completion_flags;
+mod copies;
 mod describe;
 mod device_list;
 mod entry;

@@ -20,7 +20,7 @@ fn table() -> BTreeSet<Definition> {
         let is_new = definitions.insert((format!("{name}{at}{node}"), is_object));
         assert!(is_new, "{name}{at}{node} is twice in the table");
     };
-    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS) {
+    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS).chain(symbols::OWN) {
         add(symbol.name, symbol.node, symbol.is_default, symbol.is_object);
     }
     for (name, node, symbol) in symbols::private_symbols() {
@@ -110,6 +110,7 @@ fn every_node_is_defined_even_without_symbols() {
     let versions = readelf("-V", &library::path());
     let names = versions.split("Version needs").next().expect("split gives at least one part");
     let mut nodes: Vec<String> = symbols::PUBLIC_NODES.iter().map(|&node| node.into()).collect();
+    nodes.push(symbols::OWN_NODE.into());
     nodes.extend(symbols::PRIVATE_ABIS.iter().map(|abi| format!("IBVERBS_PRIVATE_{abi}")));
     for node in nodes {
         assert!(names.contains(&format!("Name: {node}\n")), "{node} is not defined");

@@ -10,6 +10,7 @@ use core::ffi::{c_char, c_int};
 pub(crate) unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     let list = guard::pointer(|| {
         let devices = DeviceObject::list().map_err(complain::about("list the devices"))?;
+        complain::about_copies();
         complain::about_no_device(devices.len());
         Ok(device_list::allocate(devices))
     });

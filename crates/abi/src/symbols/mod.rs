@@ -55,6 +55,20 @@ pub struct Private {
     pub users: &'static str,
 }
 
+/// The node of symbols that rdma-core does not have.
+pub const OWN_NODE: &str = "CONVERB_1";
+
+/// Symbols that rdma-core does not have.
+pub const OWN: &[Symbol] = &[Symbol {
+    name: "converb_library_marker",
+    node: OWN_NODE,
+    is_default: true,
+    status: Status::Works,
+    item: "eight bytes by which copies of the library know each other",
+    is_object: true,
+    users: "converb",
+}];
+
 /// The public version nodes, each the child of the one before it. The last four come with
 /// rdma-core 58 to 65: they are empty here, but a program that names one must still start.
 pub const PUBLIC_NODES: &[&str] = &[
