@@ -21,8 +21,8 @@ pub(crate) fn about_copies() {
     LOOKED.call_once(|| {
         if let Some((ours, copy)) = crate::copies::find() {
             say_once(&format!(
-                "converb: the library is loaded twice, from {copy} and from {ours}, and each knows \
-                 nothing of the other's devices and objects; replace one by a link to the other"
+                "converb: copies of the library are loaded, {copy} and {ours}, and each knows nothing \
+                 of the other's objects; replace one file by a link to the other"
             ));
         }
     });

@@ -29,7 +29,7 @@ fn a_copy_is_noticed_once_and_a_link_is_not() {
 
     assert_eq!(complaint(&folder, &library, &link), "");
     let said = complaint(&folder, &library, &copy);
-    assert_eq!(said.matches("loaded twice").count(), 1, "{said}");
-    assert!(said.contains("replace one by a link"), "{said}");
+    assert_eq!(said.matches("copies of the library").count(), 1, "{said}");
+    assert!(said.contains("replace one file by a link"), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
