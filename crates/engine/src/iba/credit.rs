@@ -24,6 +24,8 @@ pub struct Credit {
     asked_at: AtomicU64,
     /// When the next packet to a foreign peer may go.
     paced_until: AtomicU64,
+    /// Since when packets go to a foreign peer without a long pause.
+    paced_since: AtomicU64,
 }
 
 impl Default for Credit {
@@ -36,6 +38,7 @@ impl Default for Credit {
             asked: AtomicU32::new(0),
             asked_at: AtomicU64::new(0),
             paced_until: AtomicU64::new(0),
+            paced_since: AtomicU64::new(0),
         }
     }
 }
@@ -53,9 +56,17 @@ const GRANT_MIN: u32 = 20 << 10;
 const FIRST_ANSWER_MAX: Duration = Duration::from_millis(200);
 /// A question is repeated after this when the sender waits for its answer.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
-/// The pace toward peers that grant nothing: `truesize` per microsecond, and how much at once.
-const PACE: u64 = 200;
-const PACE_BURST: Duration = Duration::from_micros(250);
+/// The pace toward peers that grant nothing, in `truesize` per microsecond. Nothing tells what
+/// they bear, so it begins with what an emulated machine does and doubles while sending goes on.
+const PACE_FIRST: u64 = 16;
+const PACE_DOUBLINGS_MAX: u64 = 5;
+/// How long the first pace lasts, and how long each other.
+const PACE_FIRST_FOR: Duration = Duration::from_secs(2);
+const PACE_FOR: Duration = Duration::from_secs(1);
+/// After a pause of this length it begins again.
+const PACE_FORGOTTEN: Duration = Duration::from_secs(1);
+/// How much may go at once.
+const PACE_BURST: Duration = Duration::from_micros(1000);
 
 /// Whether a packet may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +104,14 @@ impl Credit {
         if now + PACE_BURST < until {
             return Admission::Wait(until - PACE_BURST);
         }
-        let cost = Duration::from_nanos(u64::from(size) * 1000 / PACE);
+        if now.since(until) > PACE_FORGOTTEN {
+            self.paced_since.store(now.nanoseconds(), Relaxed);
+        }
+        let busy = now.since(Time::from_nanoseconds(self.paced_since.load(Relaxed)));
+        let later = busy.saturating_sub(PACE_FIRST_FOR);
+        let doublings = if later.is_zero() { 0 } else { 1 + later.as_secs() / PACE_FOR.as_secs() };
+        let pace = PACE_FIRST << doublings.min(PACE_DOUBLINGS_MAX);
+        let cost = Duration::from_nanos(u64::from(size) * 1000 / pace);
         self.paced_until.store((until.max(now) + cost).nanoseconds(), Relaxed);
         Admission::Go
     }
@@ -296,16 +314,21 @@ mod tests {
         assert!(credit.question(1, at(50), true).is_none());
         assert_eq!(credit.admit(1000, at(201)), Admission::Go);
         assert!(credit.question(1, at(202), true).is_none());
-        let mut now = at(300);
-        let end = at(310);
-        let mut sent = 0u64;
-        while now < end {
-            match credit.admit(8448, now) {
-                Admission::Go => sent += 8448,
-                Admission::Wait(until) => now = until,
+        let sent_in = |from: Time, to: Time| {
+            let (mut now, mut sent) = (from, 0u64);
+            while now < to {
+                match credit.admit(8448, now) {
+                    Admission::Go => sent += 8448,
+                    Admission::Wait(until) => now = until,
+                }
             }
-        }
-        assert!((1_900_000..2_200_000).contains(&sent), "{sent} in 10 ms");
+            sent
+        };
+        let first = sent_in(at(300), at(1300));
+        assert!((15_500_000..17_000_000).contains(&first), "{first} in the first second");
+        sent_in(at(1300), at(9000));
+        let later = sent_in(at(9000), at(10_000));
+        assert!((480_000_000..530_000_000).contains(&later), "{later} in a later second");
     }
 
     #[test]

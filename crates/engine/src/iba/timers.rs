@@ -139,7 +139,7 @@ impl Timers {
     }
 
     fn probe_at(&self, round_trip: Duration) -> Time {
-        let first = (4 * round_trip).max(PROBE_MIN);
+        let first = (4 * round_trip).clamp(PROBE_MIN, PROBE_MAX);
         if self.probes == 0 {
             self.last_progress + first
         } else {
@@ -187,6 +187,13 @@ mod tests {
             let due = timers.due(at(millisecond * 1000), true, ROUND_TRIP);
             assert!(matches!(due, Due::Nothing | Due::Probe { .. }));
         }
+    }
+
+    #[test]
+    fn even_on_the_slowest_path_a_tail_is_probed_in_time() {
+        let mut timers = Timers::new(0, 7, 7);
+        timers.started(at(0));
+        assert_eq!(timers.due(at(500_000), true, Duration::from_secs(60)), Due::Probe { count: 0 });
     }
 
     #[test]

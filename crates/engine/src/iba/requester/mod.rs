@@ -176,7 +176,12 @@ impl Requester {
                 Built::Failed(status, reason) => {
                     self.get_stuck(identity, env, outbox, self.work_of(start), status, reason);
                 }
-                Built::Done => Counters::count(&env.counters.retransmitted_packets),
+                Built::Done => {
+                    Counters::count(&env.counters.retransmitted_packets);
+                    // The answer may be to either: measured as one it would delay the next probe
+                    // by as much as this loss took.
+                    self.round_trip_sample = None;
+                }
                 Built::Wait => {}
             }
             self.recovery.resend = None;
