@@ -150,8 +150,8 @@ impl World {
                 return false;
             }
             let Some(frame) = frames.pop_front() else { break };
-            state.count_rnr_nak(&frame);
             let fate = state.network.decide(&frame, now);
+            state.count_rnr_nak(&frame, &fate);
             self.trace.add_if(now, || format!("{}{}", describe(&frame), Told(&fate, now)));
             state.dispatch(frame, fate);
         }
@@ -336,9 +336,10 @@ impl State {
         post.inbox.push_back(frame);
     }
 
-    fn count_rnr_nak(&mut self, frame: &Frame) {
+    fn count_rnr_nak(&mut self, frame: &Frame, fate: &Fate) {
         if let Some((qpn, psn)) = crate::packet_text::rnr_nak(frame) {
-            *self.rnr_naks.entry((frame.destination, qpn, psn)).or_default() += 1;
+            let copies = 1 + u32::from(matches!(fate, Fate::Arrives { again: Some(_), .. }));
+            *self.rnr_naks.entry((frame.destination, qpn, psn)).or_default() += copies;
         }
     }
 }

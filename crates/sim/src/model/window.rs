@@ -123,13 +123,14 @@ impl Model {
         });
         let Some(failed) = failed else { return false };
         let Outcome::Failed(status) = state.outcomes[failed] else { return false };
-        let ends_the_responder = matches!(
+        // A READ fails at home when its answer comes, while later works are on their way.
+        let at_home = status == Status::LocalProtectionError;
+        let stays_at_home = at_home && !state.works[failed].action.is_read();
+        let ends_the_responder = stays_at_home || matches!(
             status,
-            Status::LocalProtectionError
-                | Status::RemoteInvalidRequest
+            Status::RemoteInvalidRequest
                 | Status::RemoteAccessError
                 | Status::RemoteOperationError
-                | Status::RnrRetryExceeded
         );
         let refused_at_once = status == Status::RemoteAccessError && index == failed;
         ends_the_responder && (index > failed || refused_at_once)

@@ -67,6 +67,9 @@ fn take(stage: &Stage, node: usize, count: usize) -> usize {
         let mut completions = vec![Completion::default(); count];
         let count = machine.driver.poll(queue, &mut completions);
         for completion in &completions[..count] {
+            if stage.world.has_failed() {
+                return taken;
+            }
             show(stage, node, completion);
         }
         taken += count;
