@@ -62,3 +62,43 @@ fn a_packet_for_another_slot_is_passed_on_and_taken_over() {
     assert!(!pair.receiver.pass_on(&received), "nobody has that slot any more");
     assert_eq!(count(&pair.receiver, "passed_on_packets"), 3);
 }
+
+#[test]
+fn a_slot_that_is_missed_is_told_once() {
+    let others = Arc::new(Others::watched().expect("a descriptor"));
+    let own = RingReceiver::create().expect("memory");
+    let pair = Pair::new();
+    let relay = Peers::new(own, Arc::clone(&others)).expect("a descriptor");
+    pair.receiver.set_relay(Box::new(relay));
+    let mut incoming = pair.receiver.new_incoming();
+    let mut miss = || {
+        let sent: Vec<_> = (0..2).map(|number| packet(number, 100)).collect();
+        send_all(&pair.sender, &path(LOOPBACK_6), &sent);
+        let mut count = 0;
+        while count < sent.len() {
+            assert!(pair.receiver.receive(&mut incoming), "loopback loses nothing");
+            while let Some(received) = pair.receiver.next(&mut incoming) {
+                assert!(!pair.receiver.pass_on(&received));
+                count += 1;
+            }
+        }
+    };
+    let is_ringing = || {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let bell = others.missed_bell().expect("it is watched");
+        let mut entries = [PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+        poll(&mut entries, Some(&Timespec::default())).expect("open") == 1
+    };
+    assert!(!is_ringing());
+    miss();
+    assert!(is_ringing());
+    assert_eq!(others.take_missed(), [SLOT]);
+    miss();
+    assert!(!is_ringing());
+    assert_eq!(others.take_missed(), []);
+    others.tell_again();
+    assert_eq!(others.take_missed(), []);
+    miss();
+    assert!(is_ringing());
+    assert_eq!(others.take_missed(), [SLOT]);
+}
