@@ -60,10 +60,10 @@ pub fn connect() -> Result<Connection, NoConnection> {
 pub fn say_hello(
     socket: BorrowedFd<'_>,
     role: Role,
-    page: Option<BorrowedFd<'_>>,
+    offered: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
     let hello = Request::Hello(Hello { role, program: Name::new(&process::own_name()) });
-    transfer::send(socket, &hello.emit(), page.as_slice())
+    transfer::send(socket, &hello.emit(), offered)
 }
 
 /// One message of the agent's and what came with it.

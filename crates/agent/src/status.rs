@@ -122,7 +122,7 @@ impl Observer {
                 Ok(connection) => {
                     let observer = Self { connection, deadline };
                     let socket = observer.connection.socket.as_fd();
-                    let said = say_hello(socket, Role::Observe, None);
+                    let said = say_hello(socket, Role::Observe, &[]);
                     match said.map(|()| observer.next()) {
                         Ok(Ok(answer)) if matches!(answer.reply, Reply::Welcome(_)) => {
                             return Ok(Some(observer));

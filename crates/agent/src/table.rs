@@ -9,7 +9,7 @@
 //!
 //!   an entry, 32 bytes:
 //!   0       4     8            16         20             24
-//!   | state | pid | start time | features | ring version | reserved |
+//!   | state | pid | start time | features | ring version | generation |
 //! ```
 
 use std::fs::File;
@@ -56,6 +56,8 @@ const ENTRY_SIZE: u64 = 32;
 const SIZE: u64 = HEADER_SIZE + ENTRY_SIZE * (SLOTS_MAX as u64 + 1);
 
 const OWNED: u32 = 1;
+/// Where in an entry.
+const GENERATION: usize = 24;
 
 impl Table {
     /// An empty table for the group numbered `group`.
@@ -107,13 +109,15 @@ impl Table {
         self.file.write_all_at(&slots.to_le_bytes(), 16)
     }
 
-    /// Writes who owns `slot`.
-    pub fn set(&self, slot: u16, owner: Owner) -> Result<()> {
+    /// Writes who owns `slot`. `generation` is another number for every ownership, whoever the
+    /// owner and the agent, for the processes of other namespaces all look the same.
+    pub fn set(&self, slot: u16, owner: Owner, generation: u64) -> Result<()> {
         let mut entry = [0; ENTRY_SIZE as usize];
         if let Owner::Process(process) = owner {
             entry[0..4].copy_from_slice(&OWNED.to_le_bytes());
             entry[4..8].copy_from_slice(&process.pid.to_le_bytes());
             entry[8..16].copy_from_slice(&process.start_time.to_le_bytes());
+            entry[GENERATION..].copy_from_slice(&generation.to_le_bytes());
         }
         self.file.write_all_at(&entry, offset(slot))
     }
@@ -147,6 +151,17 @@ impl AsFd for Table {
     }
 }
 
+/// The generation of `slot` in a table as members have it; 0 if nobody owns the slot, `None` if
+/// the table cannot be read.
+pub fn generation(table: BorrowedFd<'_>, slot: u16) -> Option<u64> {
+    if slot > SLOTS_MAX {
+        return None;
+    }
+    let mut bytes = [0; 8];
+    let length = rustix::io::pread(table, &mut bytes, offset(slot) + GENERATION as u64).ok()?;
+    (length == bytes.len()).then_some(u64::from_le_bytes(bytes))
+}
+
 fn offset(slot: u16) -> u64 {
     assert!(slot <= SLOTS_MAX, "slots are below 1024");
     HEADER_SIZE + ENTRY_SIZE * u64::from(slot)
@@ -160,9 +175,11 @@ mod tests {
     fn a_successor_reads_what_its_predecessor_wrote() {
         let table = Table::create(9).expect("memory");
         let owner = Owner::Process(Incarnation { pid: 4, start_time: 5 });
-        table.set(1022, owner).expect("room");
-        table.set(3, owner).expect("room");
-        table.set(3, Owner::Nobody).expect("room");
+        table.set(1022, owner, 6).expect("room");
+        table.set(3, owner, 7).expect("room");
+        assert_eq!(generation(table.as_fd(), 3), Some(7));
+        table.set(3, Owner::Nobody, 0).expect("room");
+        assert_eq!([3, 1022].map(|slot| generation(table.as_fd(), slot)), [Some(0), Some(6)]);
         let copy = OwnedFd::from(table.file.try_clone().expect("a descriptor"));
         let found = Table::inherit(copy, 9).expect("the same table");
         assert_eq!(found.owner(1022).expect("an entry"), owner);

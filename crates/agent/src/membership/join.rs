@@ -1,10 +1,11 @@
 //! Becoming a member: find the agent or start one, say hello, take the slots.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::rings::Rings;
 use crate::counters::CounterPage;
 use crate::error::JoinError;
 use crate::greeting::{
@@ -21,6 +22,9 @@ pub struct JoinOptions {
     pub slots: u16,
     /// The names of the counters that each device of this process has, at most 128.
     pub counters: Vec<&'static str>,
+    /// Whether to have a ring, by which other processes of this host pass packets on that the
+    /// kernel gave to them, unless there is no memory for it; see [`Membership::take_relay`](super::Membership::take_relay).
+    pub has_ring: bool,
     /// The converb program, by absolute path, to start an agent from.
     pub program: Option<PathBuf>,
     /// For how long to try.
@@ -28,12 +32,13 @@ pub struct JoinOptions {
 }
 
 impl Default for JoinOptions {
-    /// One slot, no counters, the program that the environment variable CONVERB_BIN names, and
+    /// One slot, no counters, no ring, the program that the environment variable CONVERB_BIN names, and
     /// five seconds.
     fn default() -> Self {
         Self {
             slots: 1,
             counters: Vec::new(),
+            has_ring: false,
             program: std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from),
             timeout: Duration::from_secs(5),
         }
@@ -60,7 +65,11 @@ const DEATHS_MAX: u32 = 3;
 const SLOT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Joins, starting an agent where there is none.
-pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinError> {
+pub fn join(
+    options: &JoinOptions,
+    page: &CounterPage,
+    rings: Option<&Rings>,
+) -> Result<Granted, JoinError> {
     let deadline = Instant::now() + options.timeout;
     let mut last = JoinError::Timeout("the agent does not answer");
     let mut deaths = 0;
@@ -68,7 +77,7 @@ pub fn join(options: &JoinOptions, page: &CounterPage) -> Result<Granted, JoinEr
         let pause = match connect() {
             Ok(connection) => {
                 let role = Role::Join { slots: options.slots };
-                match greet(connection, role, page, deadline) {
+                match greet(connection, role, &offered(page, rings), deadline) {
                     Ok(granted) => return Ok(granted),
                     Err(NotGranted::Later) => PAUSE,
                     Err(NotGranted::NoSlots(error)) => {
@@ -122,15 +131,21 @@ pub enum NotGranted {
     Never(JoinError),
 }
 
+/// The descriptors that go with a hello: what the program has not closed of them.
+pub fn offered<'a>(page: &'a CounterPage, rings: Option<&'a Rings>) -> Vec<BorrowedFd<'a>> {
+    let ring = rings.and_then(Rings::offered);
+    page.descriptor().into_iter().chain(ring.into_iter().flatten()).collect()
+}
+
 /// Says hello on a new connection and takes what the agent gives.
 pub fn greet(
     connection: Connection,
     role: Role,
-    page: &CounterPage,
+    offered: &[BorrowedFd<'_>],
     deadline: Instant,
 ) -> Result<Granted, NotGranted> {
     let socket = connection.socket.as_fd();
-    if say_hello(socket, role, page.descriptor()).is_err() {
+    if say_hello(socket, role, offered).is_err() {
         return Err(NotGranted::Later);
     }
     let answer = next(socket, deadline)?;
@@ -155,7 +170,7 @@ pub fn greet(
 }
 
 /// The next message that is no refusal.
-fn next(socket: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> Result<Answer, NotGranted> {
+fn next(socket: BorrowedFd<'_>, deadline: Instant) -> Result<Answer, NotGranted> {
     let answer = match await_answer(socket, deadline) {
         Ok(answer) => answer,
         Err(NoAnswer::Gone) => return Err(NotGranted::Later),

@@ -1,8 +1,10 @@
 //! A process's membership in the group that owns the port.
 //!
-//! `join` gets it; `takeover` keeps it when the agent dies.
+//! `join` gets it; `takeover` keeps it when the agent dies; `rings` gets packets to and from the
+//! group's other members.
 
 mod join;
+mod rings;
 mod takeover;
 
 pub use join::{JoinOptions, PROGRAM_VARIABLE};
@@ -24,7 +26,8 @@ use crate::greeting::connect;
 use crate::kept::Kept;
 use crate::protocol::{Request, Role};
 use crate::transfer;
-use join::{Granted, NotGranted, greet, join};
+use join::{Granted, NotGranted, greet, join, offered};
+use rings::Rings;
 use takeover::Phase;
 
 /// What makes a process a member: its slots, and its part in keeping the group alive.
@@ -52,6 +55,7 @@ pub struct Membership {
     epoll: Kept,
     timer: Kept,
     phase: Mutex<Phase>,
+    rings: Option<Rings>,
 }
 
 impl Membership {
@@ -61,8 +65,9 @@ impl Membership {
     /// Each says what is wrong and what to do; see [`JoinError`].
     pub fn join(options: &JoinOptions) -> Result<Self, JoinError> {
         let page = CounterPage::create(&options.counters).map_err(JoinError::Counters)?;
-        let granted = join(options, &page)?;
         let system = |what| move |error| JoinError::System(what, error);
+        let rings = options.has_ring.then(Rings::create).and_then(Result::ok);
+        let granted = join(options, &page, rings.as_ref())?;
         let (epoll, timer) = Self::new_watch().map_err(system("events cannot be watched"))?;
         let Granted { connection, group, vault, table, slots } = granted;
         let membership = Self {
@@ -78,6 +83,7 @@ impl Membership {
             epoll: Kept::new(epoll),
             timer: Kept::new(timer),
             phase: Mutex::new(Phase::Served),
+            rings,
         };
         membership.watch_all().map_err(system("events cannot be watched"))?;
         Ok(membership)
@@ -122,7 +128,8 @@ impl Membership {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let role = self.rejoin(true);
-            let result = connect().map(|connection| greet(connection, role, &self.page, deadline));
+            let result =
+                connect().map(|connection| greet(connection, role, &self.offered(), deadline));
             match result {
                 Ok(Ok(granted)) => {
                     let slots = self.keep(granted)?;
@@ -152,6 +159,9 @@ impl Membership {
         {
             kept.clear();
         }
+        if let Some(rings) = &self.rings {
+            rings.abandon_in_child();
+        }
         for (_, slot) in &self.slots {
             slot.clear();
         }
@@ -162,6 +172,11 @@ impl Membership {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok((epoll, timerfd_create(TimerfdClockId::Monotonic, flags)?))
+    }
+
+    /// What goes with a hello.
+    fn offered(&self) -> Vec<BorrowedFd<'_>> {
+        offered(&self.page, self.rings.as_ref())
     }
 
     /// What the membership says to an agent that does not know it.

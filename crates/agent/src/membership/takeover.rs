@@ -23,8 +23,9 @@ use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
 
 use super::Membership;
 use super::join::{Granted, agent_arguments};
+use super::rings::Rings;
 use crate::error::JoinError;
-use crate::greeting::{NoAnswer, NoConnection, connect, say_hello, take_answer};
+use crate::greeting::{Answer, NoAnswer, NoConnection, connect, say_hello, take_answer};
 use crate::name;
 use crate::protocol::{Refusal, Reply};
 use crate::start::start;
@@ -82,6 +83,7 @@ impl Membership {
         let Ok(mut phase) = self.phase.try_lock() else { return Standing::Unserved };
         self.renew_watch();
         self.reset_timer();
+        self.ask_for_rings(*phase);
         *phase = match *phase {
             Phase::Served => self.handle_message(),
             Phase::Unserved { attempts } => self.reconnect(attempts),
@@ -103,6 +105,12 @@ impl Membership {
             Ok(answer) if answer.reply == Reply::Goodbye => {
                 self.forget_connection();
                 self.pause(Phase::Stopped, STOPPED_PAUSE)
+            }
+            Ok(Answer { reply: Reply::Ring { slot, generation }, descriptors, .. }) => {
+                if let Some(rings) = &self.rings {
+                    rings.keep(slot, generation, descriptors);
+                }
+                Phase::Served
             }
             // A message that nobody asked for: of a newer agent, perhaps.
             Ok(_) => Phase::Served,
@@ -130,7 +138,7 @@ impl Membership {
         match connect() {
             Ok(connection) => {
                 let socket = connection.socket.as_fd();
-                if say_hello(socket, self.rejoin(false), self.page.descriptor()).is_err() {
+                if say_hello(socket, self.rejoin(false), &self.offered()).is_err() {
                     return self.pause(next, pause);
                 }
                 self.connection.set(connection.socket);
@@ -243,6 +251,10 @@ impl Membership {
         let (epoll, timer) = (self.epoll.get(), self.timer.get());
         let (epoll, timer) = epoll.zip(timer).ok_or(Errno::BADF)?;
         epoll::add(epoll, timer, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        if let Some(bell) = self.rings.as_ref().and_then(Rings::missed_bell) {
+            // If the program has closed it, packets of others are dropped from now on.
+            let _ = epoll::add(epoll, bell, epoll::EventData::new_u64(2), epoll::EventFlags::IN);
+        }
         self.watch_connection()
     }
 

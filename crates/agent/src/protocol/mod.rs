@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   client                                     agent
-//!     | Hello (+ counter page)  ------------->   |   new member, old member, or observer
+//!     | Hello (+ counter page, ring)  ------->   |   new member, old member, or observer
 //!     | <---- Welcome (+ vault, slot table)      |   or Refused
 //!     | <---- Slots (+ descriptors), repeated    |
 //!     |  ...                                     |
+//!     | RingQuery  --------------------------->  |   members
+//!     | <---- Ring (+ memory, bell)              |
 //!     | Leave  ------------------------------->  |   members; a hang-up counts after a second
 //!     | StatusQuery, MembersQuery,               |
 //!     | CountersQuery, Stop  ----------------->  |   observers

@@ -10,6 +10,14 @@ pub enum Reply {
     Welcome(Welcome),
     /// Some of a member's slots; their descriptors come with the message, in the same order.
     Slots(Slots),
+    /// The answer to a ring query. With it come two descriptors, the ring's memory and its bell,
+    /// or none if nobody offers a ring for that slot.
+    Ring {
+        /// The slot.
+        slot: u16,
+        /// What the slot table calls the ownership of the slot for which the ring is good.
+        generation: u64,
+    },
     /// The answer to a hello or a request that is not granted; the agent hangs up after it.
     Refused(Refusal),
     /// The answer to a status query.
@@ -142,6 +150,7 @@ const STATUS: u16 = 0x8004;
 const MEMBERS: u16 = 0x8005;
 const DEVICE: u16 = 0x8006;
 const GOODBYE: u16 = 0x8007;
+const RING: u16 = 0x8008;
 
 impl MembersReply {
     /// The most members in one reply.
@@ -167,6 +176,11 @@ impl Reply {
             Self::Slots(slots) => {
                 header(SLOTS).write(&mut writer);
                 writer.slots(&slots.numbers, DESCRIPTORS_MAX);
+            }
+            Self::Ring { slot, generation } => {
+                header(RING).write(&mut writer);
+                writer.u16(*slot);
+                writer.u64(*generation);
             }
             Self::Refused(refusal) => {
                 header(REFUSED).write(&mut writer);
@@ -195,6 +209,7 @@ impl Reply {
         match Header::read(&mut reader)?.kind {
             WELCOME => Ok(Self::Welcome(Welcome { group: reader.u64()?, slots: reader.u16()? })),
             SLOTS => Ok(Self::Slots(Slots { numbers: reader.slots(DESCRIPTORS_MAX)? })),
+            RING => Ok(Self::Ring { slot: reader.u16()?, generation: reader.u64()? }),
             REFUSED => Ok(Self::Refused(Refusal::read(&mut reader)?)),
             STATUS => Ok(Self::Status(StatusReply::read(&mut reader)?)),
             MEMBERS => Ok(Self::Members(MembersReply::read(&mut reader)?)),

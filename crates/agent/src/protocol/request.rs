@@ -10,6 +10,11 @@ pub enum Request {
     Hello(Hello),
     /// A member goes on purpose: its slots are free at once.
     Leave,
+    /// A member asks how to pass packets on to the owner of a slot; see [`super::Reply::Ring`].
+    RingQuery {
+        /// The slot.
+        slot: u16,
+    },
     /// An observer asks for [`super::StatusReply`].
     StatusQuery,
     /// An observer asks for members, from the given place in the list.
@@ -41,7 +46,9 @@ pub struct Hello {
 /// What a client wants to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A new member that wants slots. A counter page may come with the message.
+    /// A new member that wants slots. With the message may come one descriptor, the counter
+    /// page; or two, its ring's memory and bell; or all three, in this order. The same is true of
+    /// [`Role::Rejoin`].
     Join {
         /// How many slots it wants, 1 to 64; it may get fewer, at least one.
         slots: u16,
@@ -65,6 +72,7 @@ const STATUS_QUERY: u16 = 3;
 const MEMBERS_QUERY: u16 = 4;
 const COUNTERS_QUERY: u16 = 5;
 const STOP: u16 = 6;
+const RING_QUERY: u16 = 7;
 
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
@@ -81,6 +89,10 @@ impl Request {
                 hello.write(&mut writer);
             }
             Self::Leave => header(LEAVE).write(&mut writer),
+            Self::RingQuery { slot } => {
+                header(RING_QUERY).write(&mut writer);
+                writer.u16(*slot);
+            }
             Self::StatusQuery => header(STATUS_QUERY).write(&mut writer),
             Self::MembersQuery { from } => {
                 header(MEMBERS_QUERY).write(&mut writer);
@@ -104,6 +116,7 @@ impl Request {
         match Header::read(&mut reader)?.kind {
             HELLO => Ok(Self::Hello(Hello::read(&mut reader)?)),
             LEAVE => Ok(Self::Leave),
+            RING_QUERY => Ok(Self::RingQuery { slot: reader.u16()? }),
             STATUS_QUERY => Ok(Self::StatusQuery),
             MEMBERS_QUERY => Ok(Self::MembersQuery { from: reader.u16()? }),
             COUNTERS_QUERY => Ok(Self::CountersQuery { index: reader.u16()? }),

@@ -14,6 +14,7 @@ fn requests() -> Vec<Request> {
         }),
         Request::Hello(Hello { role: Role::Observe, program }),
         Request::Leave,
+        Request::RingQuery { slot: 1022 },
         Request::StatusQuery,
         Request::MembersQuery { from: 32 },
         Request::CountersQuery { index: 2 },
@@ -33,6 +34,7 @@ fn replies() -> Vec<Reply> {
     let mut replies = vec![
         Reply::Welcome(Welcome { group: 7, slots: 17 }),
         Reply::Slots(Slots { numbers: (1..=16).collect() }),
+        Reply::Ring { slot: 3, generation: u64::MAX - 1 },
         Reply::Status(StatusReply {
             pid: 1,
             uid: 2,

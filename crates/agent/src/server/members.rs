@@ -14,15 +14,15 @@ use rustix::net::{RecvFlags, recv};
 
 use super::Agent;
 use super::events::Source;
+use super::offer::{Offer, new_generation};
 use super::visitors::Visitor;
-use crate::counters::PageView;
 use crate::identity::open_pidfd;
 use crate::process;
 use crate::protocol::{
     DESCRIPTORS_MAX, Name, Refusal, Reply, Request, SLOTS_PER_MEMBER_MAX, Slots, Welcome,
 };
 use crate::table::{Incarnation, Owner};
-use crate::transfer;
+use crate::{table, transfer};
 
 /// How long after a hang-up a living process may come back for its slots.
 const COME_BACK: Duration = Duration::from_secs(1);
@@ -41,7 +41,9 @@ pub struct Member {
     pub presence: Presence,
     pub program: Name<16>,
     pub slots: Vec<u16>,
-    pub page: Option<PageView>,
+    pub offer: Offer,
+    /// What the slot table says of its slots; 0 before it is listed.
+    pub generation: u64,
     pub joined: Duration,
 }
 
@@ -58,13 +60,7 @@ pub enum Presence {
 
 impl Agent {
     /// Makes a visitor a member with `wanted` slots, or as many as there are.
-    pub(super) fn join(
-        &mut self,
-        visitor: Visitor,
-        wanted: u16,
-        program: Name<16>,
-        page: Option<PageView>,
-    ) {
+    pub(super) fn join(&mut self, visitor: Visitor, wanted: u16, program: Name<16>, offer: Offer) {
         let wanted = usize::from(wanted).clamp(1, SLOTS_PER_MEMBER_MAX);
         while self.slots.ready(self.now()) < wanted && self.grow().is_ok() {}
         let now = self.now();
@@ -89,7 +85,8 @@ impl Agent {
             presence: Presence::Connected(visitor.connection),
             program,
             slots,
-            page,
+            offer,
+            generation: 0,
             joined: now,
         };
         self.admit(member, true);
@@ -103,7 +100,7 @@ impl Agent {
         claimed: BTreeSet<u16>,
         wants_descriptors: bool,
         program: Name<16>,
-        page: Option<PageView>,
+        mut offer: Offer,
     ) {
         let process = incarnation(visitor.peer.pid);
         let is_claimed = |member: &Member| member.slots.iter().any(|slot| claimed.contains(slot));
@@ -127,12 +124,17 @@ impl Agent {
             visitor.refuse(Refusal::SlotLost);
             return;
         }
+        let mut generation = 0;
         let mut joined = self.now();
-        let mut page = page;
         for number in earlier {
             let member = self.members.remove(&number).expect("it was just found");
             joined = joined.min(member.joined);
-            page = page.or(member.page);
+            offer.page = offer.page.or(member.offer.page);
+            offer.ring = offer.ring.or(member.offer.ring);
+            // Who certainly is the same process has the ring that others know already.
+            if member.process == process && process.pid != 0 {
+                generation = member.generation;
+            }
         }
         for &slot in &claimed {
             // Those of the members just removed are owned already.
@@ -145,18 +147,22 @@ impl Agent {
             presence: Presence::Connected(visitor.connection),
             program,
             slots: claimed.into_iter().collect(),
-            page,
+            offer,
+            generation,
             joined,
         };
         self.admit(member, wants_descriptors);
     }
 
     /// Lists a member whose slots are taken, and tells it so.
-    fn admit(&mut self, member: Member, with_descriptors: bool) {
+    fn admit(&mut self, mut member: Member, with_descriptors: bool) {
+        if member.generation == 0 {
+            member.generation = new_generation();
+        }
         // First the table, then the descriptors: whoever has a descriptor is in the table.
         for &slot in &member.slots {
             // A table that cannot be written only costs a successor some knowledge.
-            let _ = self.table.set(slot, Owner::Process(member.process));
+            let _ = self.table.set(slot, Owner::Process(member.process), member.generation);
         }
         let number = self.next_number();
         let is_welcome = self
@@ -180,7 +186,8 @@ impl Agent {
             presence: Presence::Awaited,
             program: Name::new(&process::name(process.pid).unwrap_or_default()),
             slots: vec![slot],
-            page: None,
+            offer: Offer::default(),
+            generation: table::generation(self.table.as_fd(), slot).unwrap_or(0),
             joined: self.now(),
         };
         let number = self.next_number();
@@ -236,8 +243,10 @@ impl Agent {
         match transfer::receive(connection, &mut buffer) {
             Err(Errno::AGAIN) => {}
             Ok(received) if received.length > 0 => {
-                if Request::parse(&buffer[..received.length]) == Ok(Request::Leave) {
-                    self.remove_member(number);
+                match Request::parse(&buffer[..received.length]) {
+                    Ok(Request::Leave) => self.remove_member(number),
+                    Ok(Request::RingQuery { slot }) => self.give_ring(number, slot),
+                    Ok(_) | Err(_) => {}
                 }
             }
             Ok(_) | Err(_) => member.presence = Presence::HungUp(self.started.elapsed()),
@@ -270,7 +279,7 @@ impl Agent {
 
     fn remove_member(&mut self, number: u64) {
         let Some(member) = self.members.remove(&number) else { return };
-        if let Some(page) = &member.page {
+        if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
             let _ = self.totals.fold(page);
         }
@@ -282,7 +291,7 @@ impl Agent {
 
     fn release(&mut self, slot: u16) {
         self.slots.release(slot, self.now());
-        let _ = self.table.set(slot, Owner::Nobody);
+        let _ = self.table.set(slot, Owner::Nobody, 0);
         self.drain(slot);
     }
 

@@ -2,14 +2,16 @@
 //!
 //! One thread, one epoll. `start` gets the port and the name, or takes both over from an agent
 //! that died; `events` waits; `visitors` greets whoever connects; `members` is the list of those
-//! who own slots, and what happens when they go; `observe` answers questions; `management` looks
-//! at what arrives at slot 0; `report` tells the program that started this process how it went.
+//! who own slots, and what happens when they go; `offer` is what these share, their rings among
+//! it; `observe` answers questions; `management` looks at what arrives at slot 0; `report` tells
+//! the program that started this process how it went.
 
 mod events;
 mod holder;
 mod management;
 mod members;
 mod observe;
+mod offer;
 mod report;
 mod start;
 mod visitors;

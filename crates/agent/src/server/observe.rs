@@ -15,7 +15,9 @@ impl Agent {
             Request::MembersQuery { from } => Reply::Members(self.list_members(from)),
             Request::CountersQuery { index } => Reply::Device(self.counters(index)),
             Request::Stop { force } => self.stop(force),
-            Request::Hello(_) | Request::Leave => Reply::Refused(Refusal::Malformed),
+            Request::Hello(_) | Request::Leave | Request::RingQuery { .. } => {
+                Reply::Refused(Refusal::Malformed)
+            }
         }
     }
 
@@ -53,7 +55,7 @@ impl Agent {
     }
 
     fn counters(&self, index: u16) -> DeviceReply {
-        let living = self.members.values().filter_map(|member| member.page.as_ref());
+        let living = self.members.values().filter_map(|member| member.offer.page.as_ref());
         let sums = self.totals.with(living);
         let mut devices = Vec::new();
         for sum in &sums {

@@ -8,7 +8,7 @@ use rustix::net::{SocketFlags, accept_with};
 
 use super::Agent;
 use super::events::Source;
-use crate::counters::PageView;
+use super::offer::Offer;
 use crate::identity::{Peer, Rejection, same_user};
 use crate::protocol::{Header, Hello, Refusal, Reply, Request, Role, VERSION, Welcome};
 use crate::transfer::{self, Received};
@@ -118,13 +118,9 @@ impl Agent {
 
     fn greet(&mut self, number: u64, mut visitor: Visitor, hello: Hello, received: Received) {
         // The connection gets another number in the epoll set, or none.
-        let page = match received.descriptors.into_iter().next().map(PageView::open) {
-            None => None,
-            Some(Ok(page)) => Some(page),
-            Some(Err(_)) => {
-                visitor.refuse(Refusal::Malformed);
-                return;
-            }
+        let Ok(offer) = Offer::of(received.descriptors) else {
+            visitor.refuse(Refusal::Malformed);
+            return;
         };
         match hello.role {
             Role::Observe => {
@@ -136,7 +132,7 @@ impl Agent {
             }
             Role::Join { slots } => {
                 self.unwatch(&visitor.connection);
-                self.join(visitor, slots, hello.program, page);
+                self.join(visitor, slots, hello.program, offer);
             }
             Role::Rejoin { group, .. } if group != self.vault.group() => {
                 visitor.refuse(Refusal::SlotLost);
@@ -144,7 +140,7 @@ impl Agent {
             Role::Rejoin { slots, wants_descriptors, .. } => {
                 self.unwatch(&visitor.connection);
                 let claimed = slots.into_iter().collect();
-                self.rejoin(visitor, claimed, wants_descriptors, hello.program, page);
+                self.rejoin(visitor, claimed, wants_descriptors, hello.program, offer);
             }
         }
     }

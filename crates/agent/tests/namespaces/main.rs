@@ -6,7 +6,7 @@
 //! - the runner: starts each test as a process, as root's user 0 and again as user 65534, which
 //!   an ordinary machine has without privileges;
 //! - a test: makes its namespace, and has a `stage` of members;
-//! - a member: does what its test tells it through a pipe (`member`);
+//! - a member: does what its test tells it through a pipe (`member`, `relaying`);
 //! - the agent.
 
 mod death;
@@ -14,6 +14,7 @@ mod joining;
 mod limits;
 mod member;
 mod refusals;
+mod relaying;
 mod runner;
 mod stage;
 mod takeover;
@@ -40,7 +41,8 @@ enum Users {
 
 fn tests() -> Vec<Test> {
     // The limits are those of a user, not of a namespace.
-    let together = [joining::TESTS, death::TESTS, takeover::TESTS, refusals::TESTS].concat();
+    let together =
+        [joining::TESTS, death::TESTS, takeover::TESTS, refusals::TESTS, relaying::TESTS].concat();
     let test = |is_alone| move |(name, run, users)| Test { name, run, users, is_alone };
     let alone = limits::TESTS.iter().copied().map(test(true));
     together.into_iter().map(test(false)).chain(alone).collect()
@@ -61,7 +63,11 @@ fn main() -> ExitCode {
         };
     }
     if let Ok(part) = std::env::var(member::PART_VARIABLE) {
-        member::play(&part);
+        if std::env::var_os(relaying::RELAY_VARIABLE).is_some() {
+            relaying::play();
+        } else {
+            member::play(&part);
+        }
         return ExitCode::SUCCESS;
     }
     if let Ok(name) = std::env::var(runner::TEST_VARIABLE) {

@@ -176,7 +176,8 @@ impl Member {
     }
 }
 
-fn say(line: &str) {
+/// Tells the test.
+pub fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
     let told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     if told.is_err() {
