@@ -1,8 +1,8 @@
 //! What a process has once: its membership in the group that owns the port, the driver, and the
 //! threads that keep both going.
 //!
-//! Nothing happens before the first object needs the network, no thread starts before the first
-//! queue pair, and nothing is torn down: the kernel does that when the process ends. A fork child
+//! Nothing happens before the first object needs the network, not even a thread starts; none moves
+//! packets before the first queue pair, and nothing is torn down: the kernel does that when the process ends. A fork child
 //! is another process: the parent's runtime is not touched there, and a new one is made when the
 //! child creates objects of its own.
 
@@ -16,8 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::Arc;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
 
 /// The driver over UDP.
 pub(crate) type Driver = converb_driver::Driver<UdpPort, Std>;
@@ -35,12 +35,13 @@ pub(crate) struct Runtime {
     membership: Membership,
     word: &'static ForkWord,
     number: u32,
-    threads: Once,
+    progress: Once,
+    is_standing_by: AtomicBool,
     published: Published,
 }
 
-/// How often counters are published while nothing else happens.
-const PUBLISH_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often counters are published and rings of dead processes forgotten.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The runtime of the process, or of the parent it was forked from.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
@@ -62,6 +63,9 @@ impl Runtime {
         abandon_inherited();
         let runtime: &'static Self = Box::leak(Box::new(Self::join(word)?));
         CURRENT.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+        // The agent may die before there is a queue pair, and only members can start another. If
+        // no thread can be had now, the first queue pair tries again.
+        let _ = runtime.start_standing_by();
         Ok(runtime)
     }
 
@@ -83,22 +87,32 @@ impl Runtime {
         if self.is_ours() { Ok(&self.driver) } else { Err(Error::Forked) }
     }
 
-    /// Starts the threads that receive while the program does not, and that stand by when the
-    /// agent dies. Called with the first queue pair.
+    /// Starts the thread that receives while the program does not, and the one that stands by if
+    /// it could not be had at joining. Called with the first queue pair.
     ///
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn start_threads(&'static self) -> Result<(), Error> {
         let mut result = Ok(());
-        self.threads.call_once(|| {
-            result = spawn("converb", || self.driver.run_progress())
-                .and_then(|()| spawn("converb-member", || self.stand_by()));
-        });
-        result.map_err(Error::system("start the progress thread"))
+        self.progress.call_once(|| result = spawn("converb", || self.driver.run_progress()));
+        result
+            .and_then(|()| self.start_standing_by())
+            .map_err(Error::system("start the progress thread"))
+    }
+
+    /// Starts the thread that stands by when the agent dies.
+    fn start_standing_by(&'static self) -> io::Result<()> {
+        if self.is_standing_by.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let result = spawn("converb-member", || self.stand_by());
+        self.is_standing_by.store(result.is_ok(), Ordering::Relaxed);
+        result
     }
 
     fn join(word: &'static ForkWord) -> Result<Self, Error> {
-        let mut options = JoinOptions { counters: Published::names(), ..JoinOptions::default() };
+        let mut options =
+            JoinOptions { counters: Published::names(), has_ring: true, ..JoinOptions::default() };
         if options.program.is_none() {
             options.program = crate::program::find();
         }
@@ -111,6 +125,10 @@ impl Runtime {
             .collect();
         let port = UdpPort::new(slots, Settings::from_environment())
             .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
+        let relay = membership.take_relay().map_err(Error::system("share packets"))?;
+        if let Some(relay) = relay {
+            port.set_relay(Box::new(relay));
+        }
         let driver = Driver::new(port);
         watch_forks();
         Ok(Self {
@@ -118,7 +136,8 @@ impl Runtime {
             membership,
             word,
             number: word.adopt(),
-            threads: Once::new(),
+            progress: Once::new(),
+            is_standing_by: AtomicBool::new(false),
             published: Published::default(),
         })
     }
@@ -134,13 +153,20 @@ impl Runtime {
         self.published.publish(&self.driver, self.membership.counters());
     }
 
-    /// Waits for news of the agent, and publishes counters now and then, for ever.
+    /// Waits for news of the agent and of rings, and publishes counters now and then, for ever.
     fn stand_by(&self) {
+        let mut refreshed = Instant::now();
         while self.is_ours() {
+            if refreshed.elapsed() >= REFRESH_INTERVAL {
+                refreshed = Instant::now();
+                self.publish_counters();
+                self.membership.refresh_rings();
+            }
             let Some(descriptor) = self.membership.watch_fd() else { return };
             let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-            match poll(&mut descriptors, Some(&PUBLISH_INTERVAL)) {
-                Ok(0) => self.publish_counters(),
+            let interval = Timespec { tv_sec: REFRESH_INTERVAL.as_secs() as i64, tv_nsec: 0 };
+            match poll(&mut descriptors, Some(&interval)) {
+                Ok(0) => {}
                 Ok(_) => {
                     // However we stand with the agent, packets go on as before.
                     let _ = self.membership.handle_event();
