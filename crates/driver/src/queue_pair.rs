@@ -2,7 +2,7 @@
 //! that are being written.
 
 use crate::completion_queue::CompletionQueueHandle;
-use crate::facade::Facade;
+use crate::facade::{Facade, Flag};
 use crate::listener::Listener;
 use crate::port::Signal;
 use crate::receive_queue::ReceiveQueue;
@@ -56,6 +56,12 @@ impl<G: Signal, S: Facade> QueuePairHandle<G, S> {
     pub fn state(&self) -> State {
         let state = self.state.load(Ordering::Acquire);
         State::ALL.into_iter().find(|known| *known as u32 == state).unwrap_or(State::Error)
+    }
+
+    /// Whether somebody has left it work that nobody has looked at since. Whoever unlocks the
+    /// protocol looks, so this is never so while all threads wait: a simulator holds that.
+    pub fn is_left_alone(&self) -> bool {
+        self.pending.is_up()
     }
 
     /// The number by which its owner knows it.

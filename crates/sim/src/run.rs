@@ -132,6 +132,13 @@ fn run_clock(stage: &Stage) {
             let open = stage.model().still_open();
             return world.fail(format!("nothing happens any more, but {open}"));
         }
+        // Others may run while the flag is looked at: only then does it say who waits.
+        let is_forgotten = |&end: &usize| stage.is_left_alone(end) && world.is_idle();
+        if let Some(end) = (0..stage.ends.len()).find(is_forgotten) {
+            return world.fail(format!(
+                "all threads wait, but somebody has left end {end} work that nobody has looked at"
+            ));
+        }
         // Chosen although others can run, the clock may move on, but not far.
         if world.is_idle() || world.next_event().is_some_and(|next| next <= now + EARLY_MAX) {
             world.advance();

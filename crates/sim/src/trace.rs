@@ -29,7 +29,7 @@ impl Trace {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             let (whole, part) = (nanoseconds / 1000, nanoseconds % 1000);
             // Writing to a string does not fail.
-            let _ = writeln!(lines, "{whole:>9}.{part:03} us  {line}"); if std::env::var_os("LIVE").is_some() { eprintln!("{whole:>9}.{part:03} us  {line}"); }
+            let _ = writeln!(lines, "{whole:>9}.{part:03} us  {line}");
         }
     }
 

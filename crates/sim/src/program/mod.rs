@@ -78,6 +78,11 @@ impl Stage {
         self.ends[end].queue_pair.state() == State::Error
     }
 
+    /// Whether an end has work that nobody has looked at.
+    pub fn is_left_alone(&self, end: usize) -> bool {
+        self.ends[end].queue_pair.is_left_alone()
+    }
+
     /// The memory of a node as it is now.
     pub fn with_memory<R>(&self, node: usize, look: impl FnOnce(&[u8]) -> R) -> R {
         converb_driver::Port::memory(self.nodes[node].driver.port()).with(look)
