@@ -139,3 +139,46 @@ fn the_library_needs_only_libc() {
     }
     assert!(needed.contains(&"libc.so.6"));
 }
+
+/// The list for people, made from the table.
+fn document() -> String {
+    use std::fmt::Write as _;
+    let mut text = String::from(
+        "# What libconverb_verbs.so exports\n\n\
+         Made from `src/symbols` by `CONVERB_WRITE_DOCUMENTS=1 cargo test -p converb-abi --test symbols`.\n\n\
+         *Works*: as its man page says. *Unsupported*: answers EOPNOTSUPP. *Stub*: is there to be\n\
+         linked with; nothing calls it without a kernel device.\n\n\
+         | symbol | node | status | who imports it on Debian 12 |\n| --- | --- | --- | --- |\n",
+    );
+    for symbol in symbols::PUBLIC.iter().chain(symbols::OWN) {
+        let at = if symbol.is_default { "@@" } else { "@" };
+        let (name, node) = (symbol.name, symbol.node);
+        writeln!(text, "| `{name}{at}` | {node} | {:?} | {} |", symbol.status, symbol.users)
+            .unwrap();
+    }
+    let abis: Vec<String> = symbols::PRIVATE_ABIS.iter().map(u32::to_string).collect();
+    write!(
+        text,
+        "\nThe twins of {} functions in `IBVERBS_1.0` say that they are not supported: their\n\
+         structures are those of before 2007.\n\n\
+         Each of these is in the private nodes {}, with `verbs_register_driver_<number>`:\n\n\
+         | symbol | status | who imports it on Debian 12 |\n| --- | --- | --- |\n",
+        symbols::TWINS.len(),
+        abis.join(", "),
+    )
+    .unwrap();
+    for symbol in symbols::PRIVATE {
+        writeln!(text, "| `{}` | {:?} | {} |", symbol.name, symbol.status, symbol.users).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_list_for_people_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("SYMBOLS.md");
+    if std::env::var_os("CONVERB_WRITE_DOCUMENTS").is_some() {
+        std::fs::write(&path, document()).expect("the source tree is writable");
+    }
+    let written = std::fs::read_to_string(&path).expect("SYMBOLS.md is beside Cargo.toml");
+    assert_eq!(written, document());
+}
