@@ -123,9 +123,7 @@ fn print_failure(arguments: &Arguments, seed: u64, why: &str) {
         None => ("", String::new()),
     };
     println!("seed {seed} failed: {why}");
-    println!(
-        "  replay: cargo run --release -p converb-sim{features} -- --seed {seed}{plant}"
-    );
+    println!("  replay: cargo run --release -p converb-sim{features} -- --seed {seed}{plant}");
 }
 
 #[cfg(feature = "planted-faults")]

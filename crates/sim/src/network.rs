@@ -195,8 +195,7 @@ mod tests {
     fn losses_in_a_row_are_bounded() {
         let weather = Weather { loss: 1000, losses_in_a_row: 3, ..Weather::default() };
         let mut network = Network::new(weather, Dice::new(1));
-        let lost: Vec<bool> =
-            (0..8).map(|_| network.decide(&frame(), 0) == Fate::Lost).collect();
+        let lost: Vec<bool> = (0..8).map(|_| network.decide(&frame(), 0) == Fate::Lost).collect();
         assert_eq!(lost, [true, true, true, false, true, true, true, false]);
     }
 }

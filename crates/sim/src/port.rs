@@ -31,7 +31,13 @@ pub struct Shape {
 
 impl SimPort {
     /// The port of a node.
-    pub fn new(world: &Arc<World>, node: usize, memory: NodeMemory, dice: Dice, shape: Shape) -> Self {
+    pub fn new(
+        world: &Arc<World>,
+        node: usize,
+        memory: NodeMemory,
+        dice: Dice,
+        shape: Shape,
+    ) -> Self {
         let slots = [node as u16 + 1];
         let dice = Mutex::new(dice);
         Self { world: Arc::clone(world), node, slots, memory, dice, shape }

@@ -47,7 +47,9 @@ pub fn run(seed: u64, trace: &Trace) -> Outcome {
     let buffers: Vec<usize> = scenario.nodes.iter().map(|node| node.shape.buffer).collect();
     let network = Network::new(scenario.weather, Dice::new(seed ^ 0x4e70));
     let world = Arc::new(World::new(network, &buffers, trace.clone(), control));
-    trace.add_if(0, || format!("seed {seed}: {:?}, {:?}, {:?}", scenario.weather, scenario.policy, scenario.nodes));
+    trace.add_if(0, || {
+        format!("seed {seed}: {:?}, {:?}, {:?}", scenario.weather, scenario.policy, scenario.nodes)
+    });
     let played = {
         let (world, result) = (Arc::clone(&world), Arc::clone(&result));
         let play = move || {

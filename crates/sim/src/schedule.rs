@@ -54,7 +54,13 @@ impl SeededScheduler {
         }
     }
 
-    fn by_priority(&mut self, tasks: &[usize], current: Option<usize>, yields: bool, demote: u32) -> usize {
+    fn by_priority(
+        &mut self,
+        tasks: &[usize],
+        current: Option<usize>,
+        yields: bool,
+        demote: u32,
+    ) -> usize {
         while self.priorities.len() <= tasks.iter().copied().max().unwrap_or(0) {
             let priority = u64::MAX / 2 + self.dice.below(u64::MAX / 2);
             self.priorities.push(priority);
@@ -108,7 +114,11 @@ impl Scheduler for SeededScheduler {
         }
         let next = match self.policy {
             Policy::Sticky(stay) => match current {
-                Some(current) if !is_yielding && tasks.contains(&current) && self.dice.chance(stay) => current,
+                Some(current)
+                    if !is_yielding && tasks.contains(&current) && self.dice.chance(stay) =>
+                {
+                    current
+                }
                 _ => self.dice.pick(tasks),
             },
             Policy::Priorities(demote) => self.by_priority(tasks, current, is_yielding, demote),

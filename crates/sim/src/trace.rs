@@ -43,6 +43,8 @@ impl Trace {
     /// All lines so far.
     pub fn text(&self) -> String {
         let lines = self.0.as_ref();
-        lines.map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
+        lines
+            .map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .unwrap_or_default()
     }
 }

@@ -11,7 +11,7 @@ use converb_engine::work::{Operation, Payload, ReceiveRequest, RemoteAddress, Sc
 use converb_engine::work::{SendFlags, SendRequest};
 use converb_engine::{Address, AddressVector, Completion, CompletionKind, Extra, Memory, Status};
 use converb_wire::{Psn, Qpn};
-use plain::{BASE, Cable, Nobody, PlainPort};
+use plain::{BASE, Cable, Count, PlainPort};
 use std::sync::Arc;
 
 const MEMORY: usize = 4 << 20;
@@ -27,8 +27,8 @@ impl Listener for Quiet {
 
 struct Node {
     driver: Arc<Driver<PlainPort, Std>>,
-    completions: Arc<CompletionQueueHandle<Nobody, Std>>,
-    queue_pair: Arc<QueuePairHandle<Nobody, Std>>,
+    completions: Arc<CompletionQueueHandle<Count, Std>>,
+    queue_pair: Arc<QueuePairHandle<Count, Std>>,
     region: Region,
 }
 

@@ -16,10 +16,9 @@ impl Model {
         let work = &self.ends[end].works[index];
         let fault = work.fault;
         let legal = match status {
-            Status::RemoteAccessError => matches!(
-                fault,
-                Some(Fault::UnknownKey | Fault::OutOfBounds(_) | Fault::NoAccess)
-            ),
+            Status::RemoteAccessError => {
+                matches!(fault, Some(Fault::UnknownKey | Fault::OutOfBounds(_) | Fault::NoAccess))
+            }
             Status::LocalProtectionError => fault == Some(Fault::LocalKey),
             Status::RemoteInvalidRequest => fault == Some(Fault::ReceiveTooShort),
             Status::RemoteOperationError => fault == Some(Fault::ReceiveKey),

@@ -48,14 +48,15 @@ impl Model {
         let needed = if dead || self.looks_dead(peer) {
             // What the peer knows to have arrived has completed a receive here.
             let succeeded = |index: &usize| self.ends[peer].outcomes[*index] == Outcome::Success;
-            self.consuming(peer).take_while(|&index| index < self.ends[peer].outcomes.len())
-                .filter(succeeded).count()
+            self.consuming(peer)
+                .take_while(|&index| index < self.ends[peer].outcomes.len())
+                .filter(succeeded)
+                .count()
         } else {
             self.consuming(peer).count()
         };
-        (state.consumed < needed).then(|| {
-            format!("end {end} has received {} of {needed} messages", state.consumed)
-        })
+        (state.consumed < needed)
+            .then(|| format!("end {end} has received {} of {needed} messages", state.consumed))
     }
 
     /// Checks what must hold when everything has come to rest.
@@ -112,7 +113,9 @@ impl Model {
 
     /// Where a byte of a node's memory is, in words.
     fn place(&self, node: usize, at: u64) -> String {
-        for (end, plan) in self.scenario.ends.iter().enumerate().filter(|(_, plan)| plan.node == node) {
+        for (end, plan) in
+            self.scenario.ends.iter().enumerate().filter(|(_, plan)| plan.node == node)
+        {
             let layout = &plan.layout;
             let spans = [
                 ("source", layout.source),

@@ -141,7 +141,12 @@ impl Model {
     ///
     /// # Errors
     /// When there was room without doubt.
-    pub fn refuse_sends(&mut self, end: usize, count: usize, was_resolved: usize) -> Result<(), String> {
+    pub fn refuse_sends(
+        &mut self,
+        end: usize,
+        count: usize,
+        was_resolved: usize,
+    ) -> Result<(), String> {
         let capacity = self.scenario.ends[end].send_capacity;
         let state = &mut self.ends[end];
         let posted = state.outcomes.len() - count;
@@ -175,13 +180,20 @@ impl Model {
     ///
     /// # Errors
     /// When there was room without doubt.
-    pub fn refuse_receives(&mut self, end: usize, count: usize, was_resolved: usize) -> Result<(), String> {
+    pub fn refuse_receives(
+        &mut self,
+        end: usize,
+        count: usize,
+        was_resolved: usize,
+    ) -> Result<(), String> {
         let capacity = self.scenario.ends[end].receive_capacity;
         let state = &mut self.ends[end];
         state.receives_posted -= count;
         let there = state.receives_posted - was_resolved;
         if there < capacity {
-            return Err(format!("end {end}: the receive queue was called full with {there} of {capacity} in it"));
+            return Err(format!(
+                "end {end}: the receive queue was called full with {there} of {capacity} in it"
+            ));
         }
         Ok(())
     }

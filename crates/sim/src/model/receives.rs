@@ -18,8 +18,9 @@ impl Model {
     ) -> Result<(), String> {
         self.last_event = around.now;
         self.completions += 1;
-        self.check_receive(end, index, completion, around)
-            .map_err(|why| format!("end {end}: completion of receive {index}: {why}\n  {completion:?}"))?;
+        self.check_receive(end, index, completion, around).map_err(|why| {
+            format!("end {end}: completion of receive {index}: {why}\n  {completion:?}")
+        })?;
         self.ends[end].receive_outcomes.push(completion.status);
         Ok(())
     }

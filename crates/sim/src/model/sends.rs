@@ -98,7 +98,12 @@ impl Model {
         self.scenario.weather.is_fair() && self.scenario.weather.full == 0
     }
 
-    fn succeed(&mut self, end: usize, index: usize, around: &Circumstances<'_>) -> Result<(), String> {
+    fn succeed(
+        &mut self,
+        end: usize,
+        index: usize,
+        around: &Circumstances<'_>,
+    ) -> Result<(), String> {
         let work = &self.ends[end].works[index];
         if let Some(fault) = work.fault {
             return Err(format!("it should have failed, for {fault:?} was planted"));
@@ -114,7 +119,12 @@ impl Model {
     }
 
     /// The bytes that a READ brought.
-    fn check_read(&mut self, end: usize, index: usize, around: &Circumstances<'_>) -> Result<(), String> {
+    fn check_read(
+        &mut self,
+        end: usize,
+        index: usize,
+        around: &Circumstances<'_>,
+    ) -> Result<(), String> {
         let peer = Scenario::peer(end);
         let (plan, there) = (&self.scenario.ends[end], &self.scenario.ends[peer]);
         let work = &self.ends[end].works[index];

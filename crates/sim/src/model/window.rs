@@ -28,8 +28,8 @@ impl Model {
     pub(super) fn check_final_window(&self, writer: usize, got: &[u8]) -> Result<(), String> {
         let outcomes = &self.ends[writer].outcomes;
         // What has no outcome asked for none, on a connection that lives: it was executed.
-        let certain = (0..outcomes.len())
-            .filter(|&index| !matches!(outcomes[index], Outcome::Failed(_)));
+        let certain =
+            (0..outcomes.len()).filter(|&index| !matches!(outcomes[index], Outcome::Failed(_)));
         let want = self.window_after(writer, 0, got.len(), certain);
         let maybe: Vec<usize> = (0..outcomes.len())
             .filter(|&index| matches!(outcomes[index], Outcome::Failed(_)))
@@ -90,7 +90,9 @@ impl Model {
                 let place = offset + at as u64;
                 return Err(format!(
                     "byte {place} of the window of end {} is {:02x}, not {:02x}",
-                    Scenario::peer(writer), got[at], want[at]
+                    Scenario::peer(writer),
+                    got[at],
+                    want[at]
                 ));
             }
         }
@@ -126,12 +128,13 @@ impl Model {
         // A READ fails at home when its answer comes, while later works are on their way.
         let at_home = status == Status::LocalProtectionError;
         let stays_at_home = at_home && !state.works[failed].action.is_read();
-        let ends_the_responder = stays_at_home || matches!(
-            status,
-            Status::RemoteInvalidRequest
-                | Status::RemoteAccessError
-                | Status::RemoteOperationError
-        );
+        let ends_the_responder = stays_at_home
+            || matches!(
+                status,
+                Status::RemoteInvalidRequest
+                    | Status::RemoteAccessError
+                    | Status::RemoteOperationError
+            );
         let refused_at_once = status == Status::RemoteAccessError && index == failed;
         ends_the_responder && (index > failed || refused_at_once)
     }

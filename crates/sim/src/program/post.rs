@@ -44,19 +44,34 @@ fn post_list(stage: &Stage, end: usize, first: usize, works: &[WorkPlan]) -> usi
     let inline: Vec<Vec<u8>> = works
         .iter()
         .enumerate()
-        .map(|(at, work)| if work.inline { inline_bytes(seed, end, first + at, work.length()) } else { Vec::new() })
+        .map(|(at, work)| {
+            if work.inline {
+                inline_bytes(seed, end, first + at, work.length())
+            } else {
+                Vec::new()
+            }
+        })
         .collect();
     let pieces: Vec<Vec<&[u8]>> =
         works.iter().zip(&inline).map(|(work, bytes)| cut(&work.pieces, bytes)).collect();
-    let lists: Vec<Vec<ScatterGather>> = works.iter().map(|work| entries(stage, end, work)).collect();
+    let lists: Vec<Vec<ScatterGather>> =
+        works.iter().map(|work| entries(stage, end, work)).collect();
     let requests: Vec<SendRequest<'_>> = works
         .iter()
         .enumerate()
         .map(|(at, work)| SendRequest {
             wr_id: Model::send_number(end, first + at),
             operation: operation(stage, end, work),
-            flags: SendFlags { fence: work.fence, signaled: work.signaled, solicited: work.solicited },
-            payload: if work.inline { Payload::Inline(&pieces[at]) } else { Payload::Gather(&lists[at]) },
+            flags: SendFlags {
+                fence: work.fence,
+                signaled: work.signaled,
+                solicited: work.solicited,
+            },
+            payload: if work.inline {
+                Payload::Inline(&pieces[at])
+            } else {
+                Payload::Gather(&lists[at])
+            },
             destination: None,
         })
         .collect();
@@ -67,8 +82,11 @@ fn post_list(stage: &Stage, end: usize, first: usize, works: &[WorkPlan]) -> usi
         model.resolved(end)
     };
     stage.world.log(|| {
-        let lines: Vec<String> =
-            works.iter().enumerate().map(|(at, work)| format!("\n      work {}: {work:?}", first + at)).collect();
+        let lines: Vec<String> = works
+            .iter()
+            .enumerate()
+            .map(|(at, work)| format!("\n      work {}: {work:?}", first + at))
+            .collect();
         format!("end {end} posts{}", lines.concat())
     });
     let node = &stage.nodes[stage.scenario.ends[end].node];
@@ -175,7 +193,10 @@ fn post_receive_list(stage: &Stage, end: usize, first: usize, plans: &[ReceivePl
     let requests: Vec<ReceiveRequest<'_>> = lists
         .iter()
         .enumerate()
-        .map(|(at, list)| ReceiveRequest { wr_id: Model::receive_number(end, first + at), scatter: list })
+        .map(|(at, list)| ReceiveRequest {
+            wr_id: Model::receive_number(end, first + at),
+            scatter: list,
+        })
         .collect();
     let was_resolved = {
         let mut model = stage.model();
@@ -193,7 +214,9 @@ fn post_receive_list(stage: &Stage, end: usize, first: usize, plans: &[ReceivePl
             taken
         }
         Err((taken, error)) => {
-            stage.world.fail(format!("end {end}: receive {} was refused: {error:?}", first + taken));
+            stage
+                .world
+                .fail(format!("end {end}: receive {} was refused: {error:?}", first + taken));
             plans.len()
         }
     }

@@ -59,10 +59,20 @@ impl Stage {
             world.log(|| {
                 let plan = &scenario.ends[index];
                 let qpn = end.queue_pair.qpn().value();
-                format!("end {index} is queue pair {qpn:06x} of node {}: {}", plan.node, Facts(plan))
+                format!(
+                    "end {index} is queue pair {qpn:06x} of node {}: {}",
+                    plan.node,
+                    Facts(plan)
+                )
             });
             let peer = Scenario::peer(index);
-            connect(&nodes[scenario.ends[index].node], scenario, index, end, ends[peer].queue_pair.qpn());
+            connect(
+                &nodes[scenario.ends[index].node],
+                scenario,
+                index,
+                end,
+                ends[peer].queue_pair.qpn(),
+            );
         }
         Arc::new(Self {
             scenario: Arc::clone(scenario),
@@ -84,10 +94,17 @@ fn memory_sizes(scenario: &Scenario) -> Vec<usize> {
     sizes
 }
 
-fn build_node(scenario: &Scenario, world: &Arc<World>, node: usize, initial: &[u8], dice: &mut Dice) -> Node {
+fn build_node(
+    scenario: &Scenario,
+    world: &Arc<World>,
+    node: usize,
+    initial: &[u8],
+    dice: &mut Dice,
+) -> Node {
     let memory = NodeMemory::new(initial.to_vec());
     let shape = scenario.nodes[node].shape;
-    let driver = Driver::<SimPort, SimFacade>::new(SimPort::new(world, node, memory, dice.fork(), shape));
+    let driver =
+        Driver::<SimPort, SimFacade>::new(SimPort::new(world, node, memory, dice.fork(), shape));
     let channel = Arc::new(Channel::new(SimSignal::new(world)));
     let listener: Arc<dyn Listener> = Arc::new(Witness(Arc::clone(world)));
     let count = dice.between(1, 2);
@@ -186,9 +203,17 @@ impl std::fmt::Display for Facts<'_> {
             formatter,
             "MTU {}, first PSN {}, timeout {}, retries {}, RNR retries {}, RNR timer {}, READs {}, \
              queues {} and {}, window {:x} +{}",
-            plan.mtu.bytes(), plan.send_psn, plan.timeout, plan.retry_count, plan.rnr_retry,
-            plan.min_rnr_timer, plan.max_reads, plan.send_capacity, plan.receive_capacity,
-            plan.layout.window_iova, plan.layout.window.length
+            plan.mtu.bytes(),
+            plan.send_psn,
+            plan.timeout,
+            plan.retry_count,
+            plan.rnr_retry,
+            plan.min_rnr_timer,
+            plan.max_reads,
+            plan.send_capacity,
+            plan.receive_capacity,
+            plan.layout.window_iova,
+            plan.layout.window.length
         )
     }
 }

@@ -53,11 +53,8 @@ fn draw_weather(dice: &mut Dice) -> Weather {
         full: dice.pick(&[0, 0, 5, 50]),
         ..Weather::default()
     };
-    let disorder = Weather {
-        duplicate: dice.pick(&[0, 20, 100]),
-        reorder: dice.pick(&[0, 30, 200]),
-        ..fair
-    };
+    let disorder =
+        Weather { duplicate: dice.pick(&[0, 20, 100]), reorder: dice.pick(&[0, 30, 200]), ..fair };
     match dice.below(20) {
         0..5 => fair,
         5..8 => disorder,
@@ -139,7 +136,9 @@ fn draw_works(dice: &mut Dice, mtu: Mtu) -> Vec<(u64, Vec<WorkPlan>)> {
         lists.push((pause, works));
     }
     // So that the end of everything is seen.
-    if let Some(last) = lists.last_mut().and_then(|(_, works): &mut (u64, Vec<WorkPlan>)| works.last_mut()) {
+    if let Some(last) =
+        lists.last_mut().and_then(|(_, works): &mut (u64, Vec<WorkPlan>)| works.last_mut())
+    {
         last.signaled = true;
     }
     lists
@@ -217,7 +216,11 @@ fn plant_fault(dice: &mut Dice, end: &mut EndPlan) {
     work.fault = Some(fault);
 }
 
-fn draw_receives(dice: &mut Dice, peer: &EndPlan, is_patient: bool) -> Vec<(u64, Vec<ReceivePlan>)> {
+fn draw_receives(
+    dice: &mut Dice,
+    peer: &EndPlan,
+    is_patient: bool,
+) -> Vec<(u64, Vec<ReceivePlan>)> {
     let works = peer.sends.iter().flat_map(|(_, works)| works);
     let consuming = works.filter(|work| work.action.consumes_receive());
     let mut plans: Vec<ReceivePlan> = Vec::new();

@@ -1,11 +1,13 @@
 //! The plainest port there is: two nodes, a queue of packets each way, nothing lost, and a clock
 //! that a test moves by hand.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use converb_driver::{Interest, Port, Received, Sent, Signal, Woken};
 use converb_engine::{Address, AddressVector, Fault, Memory, PacketSink, Time};
 use converb_wire::Qpn;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Where every node's memory begins.
@@ -16,12 +18,18 @@ pub const BASE: u64 = 0x10_0000;
 pub struct Cable {
     queues: [Mutex<VecDeque<Vec<u8>>>; 2],
     nanoseconds: AtomicU64,
+    full: [AtomicBool; 2],
 }
 
 impl Cable {
     /// Lets time pass.
     pub fn pass(&self, nanoseconds: u64) {
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Fills the send buffer of an end, or empties it.
+    pub fn fill(&self, index: usize, full: bool) {
+        self.full[index].store(full, Ordering::Relaxed);
     }
 }
 
@@ -59,11 +67,22 @@ impl Memory for Bytes {
     }
 }
 
-/// A signal that nobody waits for.
-pub struct Nobody;
+/// A signal that counts.
+#[derive(Default)]
+pub struct Count(AtomicUsize);
 
-impl Signal for Nobody {
-    fn raise(&self) {}
+impl Count {
+    /// Takes one raise, if there is one.
+    pub fn take(&self) -> bool {
+        let less = |count: usize| count.checked_sub(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+impl Signal for Count {
+    fn raise(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Up to 64 KiB of packets.
@@ -116,7 +135,7 @@ impl Port for PlainPort {
     type Outgoing = Batch;
     type Incoming = (VecDeque<Vec<u8>>, Vec<u8>);
     type Memory = Bytes;
-    type Signal = Nobody;
+    type Signal = Count;
 
     fn new_outgoing(&self) -> Batch {
         Batch::default()
@@ -131,6 +150,9 @@ impl Port for PlainPort {
     }
 
     fn send(&self, batch: &mut Batch) -> Sent {
+        if self.cable.full[usize::from(self.index)].load(Ordering::Relaxed) {
+            return Sent::Full;
+        }
         let mut queue = self.cable.queues[usize::from(1 - self.index)].lock().unwrap();
         queue.extend(batch.packets.drain(..));
         batch.bytes = 0;
@@ -159,7 +181,7 @@ impl Port for PlainPort {
         Woken::default()
     }
 
-    fn wait_with(&self, _: &Nobody, _: Interest) -> Woken {
+    fn wait_with(&self, _: &Count, _: Interest) -> Woken {
         Woken::default()
     }
 
