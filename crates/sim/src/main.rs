@@ -107,7 +107,7 @@ fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
                         }
                     }
                     let done = total.passed + total.failures.len() as u64;
-                    if is_loud && done % 250 == 0 {
+                    if is_loud && done.is_multiple_of(250) {
                         eprintln!("{done} of {} seeds", arguments.seeds);
                     }
                 }

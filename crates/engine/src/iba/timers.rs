@@ -1,6 +1,7 @@
 //! The requester's clocks: local ACK timeout, probe of a lost tail, RNR delay.
 
 use crate::time::Time;
+use converb_wire::Psn;
 use core::time::Duration;
 
 /// When a requester has to look after its outstanding packets.
@@ -12,6 +13,8 @@ pub struct Timers {
     retries_left: u8,
     rnr_retries_left: u8,
     rnr_until: Option<Time>,
+    /// The packet that the peer was not ready for last.
+    rnr_packet: Option<Psn>,
     timeout: Option<Duration>,
     retry_count: u8,
     rnr_retry: u8,
@@ -54,6 +57,7 @@ impl Timers {
             retries_left: retry_count,
             rnr_retries_left: rnr_retry,
             rnr_until: None,
+            rnr_packet: None,
             timeout: converb_wire::ack_timeout(timeout).map(|timeout| timeout.max(TIMEOUT_MIN)),
             retry_count,
             rnr_retry,
@@ -74,8 +78,13 @@ impl Timers {
         self.rnr_retries_left = self.rnr_retry;
     }
 
-    /// The peer has no receive posted and asks for `delay`. False if it did so too often.
-    pub fn receiver_not_ready(&mut self, now: Time, delay: Duration) -> bool {
+    /// The peer has no receive posted for `packet` and asks for `delay`. False if it did so too
+    /// often. About another packet than last time it has gone on in between, although answers may
+    /// be missing, so that all retries are back.
+    pub fn receiver_not_ready(&mut self, now: Time, packet: Psn, delay: Duration) -> bool {
+        if self.rnr_packet.replace(packet) != Some(packet) {
+            self.rnr_retries_left = self.rnr_retry;
+        }
         if self.rnr_retry != RNR_RETRY_FOR_EVER
             && !crate::planted::is(crate::planted::Planted::RnrRetryUncounted)
         {
@@ -190,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn rnr_retries_are_those_of_one_packet() {
+        let delay = Duration::from_micros(10);
+        let mut timers = Timers::new(14, 7, 0);
+        assert!(!timers.receiver_not_ready(at(0), Psn::new(5), delay));
+        let mut timers = Timers::new(14, 7, 1);
+        for packet in 5..9 {
+            assert!(timers.receiver_not_ready(at(0), Psn::new(packet), delay));
+        }
+        assert!(!timers.receiver_not_ready(at(0), Psn::new(8), delay));
+    }
+
+    #[test]
     fn even_on_the_slowest_path_a_tail_is_probed_in_time() {
         let mut timers = Timers::new(0, 7, 7);
         timers.started(at(0));
@@ -199,13 +220,14 @@ mod tests {
     #[test]
     fn rnr_retries_are_counted_unless_they_are_seven() {
         let delay = Duration::from_micros(10);
+        let packet = Psn::new(5);
         let mut timers = Timers::new(14, 7, 2);
-        assert!(timers.receiver_not_ready(at(0), delay));
+        assert!(timers.receiver_not_ready(at(0), packet, delay));
         assert_eq!(timers.due(at(9), true, ROUND_TRIP), Due::Nothing);
         assert_eq!(timers.due(at(10), true, ROUND_TRIP), Due::RnrOver);
-        assert!(timers.receiver_not_ready(at(20), delay));
-        assert!(!timers.receiver_not_ready(at(40), delay));
+        assert!(timers.receiver_not_ready(at(20), packet, delay));
+        assert!(!timers.receiver_not_ready(at(40), packet, delay));
         let mut timers = Timers::new(14, 7, 7);
-        assert!((0..100).all(|_| timers.receiver_not_ready(at(0), delay)));
+        assert!((0..100).all(|_| timers.receiver_not_ready(at(0), packet, delay)));
     }
 }

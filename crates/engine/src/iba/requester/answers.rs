@@ -51,7 +51,7 @@ impl Requester {
                 if self.timers.is_held_back() {
                     return;
                 }
-                if self.timers.receiver_not_ready(env.now, rnr_timer(timer)) {
+                if self.timers.receiver_not_ready(env.now, psn, rnr_timer(timer)) {
                     self.go_back(psn, env);
                 } else {
                     let (status, reason) = (Status::RnrRetryExceeded, Reason::NoReceive);
