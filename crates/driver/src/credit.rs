@@ -45,14 +45,15 @@ impl<P: Port, S: Facade> Driver<P, S> {
         askers: &mut Askers,
         batch: &mut P::Outgoing,
     ) -> bool {
-        let path = {
-            let destination = CreditMessage::destination(message.slot);
-            self.paths.0.lock().find(received.source, destination)
-        };
-        path.credit().met_converb();
+        let path = self.paths.0.lock().known(received.source, message.slot);
+        if let Some(path) = &path {
+            path.credit().met_converb();
+        }
         match message.kind {
             CreditKind::Answer => {
-                path.credit().answered(message.count, message.grant);
+                if let Some(path) = path {
+                    path.credit().answered(message.count, message.grant);
+                }
                 true
             }
             CreditKind::Question => {
@@ -98,14 +99,17 @@ impl<P: Port, S: Facade> Driver<P, S> {
     pub(crate) fn wait_for_credit(&self, handle: &Arc<QueuePairHandle<P::Signal, S>>) {
         let mut waiters = self.credit_waiters.lock();
         if !waiters.iter().any(|waiter| Arc::ptr_eq(waiter, handle)) {
-            waiters.push(Arc::clone(handle));
+            waiters.push_back(Arc::clone(handle));
         }
     }
 
     /// An answer came: whoever waits for one tries again.
     pub(crate) fn serve_credit_waiters(&self) {
-        let waiters = core::mem::take(&mut *self.credit_waiters.lock());
-        for handle in waiters {
+        // Who has to wait again is at the end then, and not tried a second time.
+        let count = self.credit_waiters.lock().len();
+        for _ in 0..count {
+            let waiter = self.credit_waiters.lock().pop_front();
+            let Some(handle) = waiter else { return };
             self.kick(&handle);
         }
     }

@@ -22,6 +22,7 @@ use converb_engine::memory::{KeyError, KeyTable, ProtectionDomain, Region, Regio
 use converb_engine::work::SendRing;
 use converb_engine::{Counters, Time};
 use converb_wire::Rkey;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -73,7 +74,7 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) timers: S::Mutex<TimerQueue>,
     pub(crate) paths: SharedPaths<S>,
     /// Queue pairs that may not send before a credit datagram is answered.
-    pub(crate) credit_waiters: S::Mutex<Vec<Handle<P, S>>>,
+    pub(crate) credit_waiters: S::Mutex<VecDeque<Handle<P, S>>>,
     pub(crate) outlet: Outlet<P, S>,
     pub(crate) reads: ReadBudget,
     pub(crate) counters: Counters,
@@ -103,7 +104,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             keys: S::RwLock::new(keys),
             timers: S::Mutex::new(TimerQueue::default()),
             paths: SharedPaths(S::Mutex::new(Paths::default())),
-            credit_waiters: S::Mutex::new(Vec::new()),
+            credit_waiters: S::Mutex::new(VecDeque::with_capacity(16)),
             outlet: Outlet::new(),
             reads,
             counters: Counters::default(),

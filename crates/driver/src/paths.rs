@@ -25,10 +25,15 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
+    /// The window of the path to slot `slot` at `remote`, if a queue pair uses it.
+    pub(crate) fn known(&self, remote: Address, slot: u16) -> Option<Arc<PathWindow>> {
+        self.windows.get(&(remote, slot)).and_then(Weak::upgrade)
+    }
+
     /// The window of the path to the slot of queue pair `destination` at `remote`.
     pub(crate) fn find(&mut self, remote: Address, destination: Qpn) -> Arc<PathWindow> {
         let key = (remote, (destination.value() >> 14) as u16);
-        if let Some(window) = self.windows.get(&key).and_then(Weak::upgrade) {
+        if let Some(window) = self.known(key.0, key.1) {
             return window;
         }
         if self.windows.len() > 2 * self.tidy_len + 16 {

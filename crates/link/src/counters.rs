@@ -32,6 +32,12 @@ counters! {
     passed_on_packets,
     /// Packets of ours that other processes received and handed on to us.
     taken_over_packets,
+    /// Calls that looked for packets, in vain or not.
+    receive_calls,
+    /// Calls that sent packets.
+    send_calls,
+    /// Calls that waited for something to happen.
+    wait_calls,
     /// Packets that the network took.
     sent_packets,
     /// Their bytes, from BTH to invariant CRC.

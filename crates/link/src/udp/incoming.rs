@@ -103,6 +103,7 @@ impl Incoming {
             let index = (self.turn + step) % sockets.len();
             let arrivals = &mut self.arrivals[..self.offered];
             let socket = sockets[index].slot.socket.as_fd();
+            counters.receive_calls.add(1);
             match receive(socket, &mut self.buffers, BUFFER_BYTES, arrivals) {
                 Ok(count) => {
                     self.filled = count;

@@ -134,6 +134,7 @@ impl Outgoing {
             let sender = run.way.sender;
             let result = match self.departure.senders.socket(sender) {
                 Ok((socket, _)) => {
+                    self.departure.counters.send_calls.add(1);
                     gather(&self.runs[self.first..self.live], &self.buffer).send(socket)
                 }
                 Err(error) => Err(error),

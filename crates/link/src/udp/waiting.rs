@@ -98,6 +98,7 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
             deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
         };
         let entries = &mut entries[..count];
+        watched.counters.wait_calls.add(1);
         let result = poll_for(entries, left);
         if result.is_ok() {
             for (index, entry) in entries.iter().enumerate() {
