@@ -197,11 +197,13 @@ class Topology:
     ADDRESSES = (("10.99.0.1", "fd99::1"), ("10.99.0.2", "fd99::2"))
     counter = 0
     counter_lock = threading.Lock()
+    live = set()
 
     def __init__(self, kind):
         with Topology.counter_lock:
             Topology.counter += 1
             number = Topology.counter
+            Topology.live.add(self)
         base = "cvb%d-%d" % (os.getpid(), number)
         self.kind = kind
         self.namespaces = []
@@ -262,8 +264,15 @@ class Topology:
 
     def close(self):
         """Removes all of it."""
+        Topology.live.discard(self)
         for namespace in self.namespaces:
             namespace.close()
+
+    @classmethod
+    def close_all(cls):
+        """Removes every topology that is still there: what runs in them ends."""
+        for topology in list(cls.live):
+            topology.close()
 
 
 def enter_own_root():

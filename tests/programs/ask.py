@@ -16,13 +16,18 @@ def ask_json(bench, namespace, words, label):
                       % (" ".join(words), process.output()[:500]))
 
 
-def agent_pid(bench, namespace, label="status"):
-    """The pid of the agent, as `converb agent status` prints it."""
-    status = ask_json(bench, namespace, ["agent", "status"], label)
-    for place in (status.get("agent") or {}, status):
-        if place.get("pid"):
-            return place["pid"]
-    raise Failure("`converb agent status --json` names no pid: %r" % status)
+def agent_pid(bench, namespace, label="status", patience=0.0):
+    """The pid of the agent, as `converb agent status` prints it; waits `patience` seconds for one
+    where programs have just been started."""
+    deadline = time.monotonic() + patience
+    while True:
+        status = ask_json(bench, namespace, ["agent", "status"], label)
+        agent = status.get("agent") or {}
+        if agent.get("pid"):
+            return agent["pid"]
+        if time.monotonic() >= deadline:
+            raise Failure("`converb agent status --json` names no pid: %r" % status)
+        time.sleep(0.1)
 
 
 def counters(bench, namespace, device, label="devices"):

@@ -24,7 +24,7 @@ def killed_during_transfer(bench):
     bench.listening(topology.server, 18515, server, deadline)
     client = bench.start(topology.client, command + [topology.server_v4], "client")
     time.sleep(2)
-    before = {space: agent_pid(bench, space, "status-before-" + space.name)
+    before = {space: agent_pid(bench, space, "status-before-" + space.name, patience=10)
               for space in topology.namespaces}
     for pid in before.values():
         kill_agent(pid)
@@ -50,7 +50,7 @@ def takeover_race(bench):
     time.sleep(3)
     last = None
     for number in range(ROUNDS):
-        pid = agent_pid(bench, space, "status%d" % number)
+        pid = agent_pid(bench, space, "status%d" % number, patience=10)
         if pid == last:
             raise Failure("round %d: the agent was killed and is still pid %d" % (number, pid))
         last = pid
