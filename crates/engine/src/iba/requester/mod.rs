@@ -85,6 +85,8 @@ pub(super) struct Requester {
     stuck: Option<Stuck>,
     /// The gap in READ responses that was asked for again.
     gap: Option<Psn>,
+    /// What is sent again before anything else is a probe of the tail.
+    probing: bool,
 }
 
 /// An ACK is asked for at least once in this much (`truesize`), so that windows move on.
@@ -116,6 +118,7 @@ impl Requester {
             message_limit: None,
             stuck: None,
             gap: None,
+            probing: false,
         }
     }
 
@@ -177,7 +180,10 @@ impl Requester {
                     self.get_stuck(identity, env, outbox, self.work_of(start), status, reason);
                 }
                 Built::Done => {
-                    Counters::count(&env.counters.retransmitted_packets);
+                    // A probe asks; it does not say that something was lost.
+                    if !self.probing {
+                        Counters::count(&env.counters.retransmitted_packets);
+                    }
                     // The answer may be to either: measured as one it would delay the next probe
                     // by as much as this loss took.
                     self.round_trip_sample = None;
@@ -185,6 +191,7 @@ impl Requester {
                 Built::Wait => {}
             }
             self.recovery.resend = None;
+            self.probing = false;
         }
         loop {
             let Some(index) = self.locate_cursor(identity, env, may_start) else {
@@ -360,6 +367,7 @@ impl Requester {
                 let oldest = self.recovery.is_waiting() || last_is_data || count % 2 == 1;
                 let psn = if oldest { self.unacknowledged } else { last };
                 self.resend_from(psn);
+                self.probing = true;
             }
             Due::Retry => {
                 Counters::count(&env.counters.ack_timeouts);
@@ -375,6 +383,7 @@ impl Requester {
 
     /// Sends the packet `psn` again before anything else; of a READ, the part that is missing.
     fn resend_from(&mut self, psn: Psn) {
+        self.probing = false;
         let read =
             self.reads.iter().find(|read| !psn.is_before(read.start) && psn.is_before(read.end));
         let end = read.map_or(psn.plus(1), |read| {
