@@ -33,7 +33,7 @@ class Row:
         self.command = command
         server, _, client = command.partition(" => ")
         self.server = shlex.split(server)
-        self.timeout = 30.0
+        self.timeout = 60.0
         self.port = None
         self.status = 0
         self.out, self.no, self.run, self.tags = [], [], [], []
