@@ -50,6 +50,11 @@ impl Slots {
         self.owned.resize(self.owned.len() + usize::from(count), false);
     }
 
+    /// The slots that nobody owns.
+    pub fn free(&self) -> impl Iterator<Item = u16> {
+        self.free.iter().map(|&(slot, _)| slot)
+    }
+
     /// How many slots [`Slots::take`] could give at `now`.
     pub fn ready(&self, now: Duration) -> usize {
         self.free.iter().filter(|&&(_, ready)| ready <= now).count()

@@ -1,6 +1,7 @@
 //! Slot 0: what arrives for queue pair 1, the general service interface, and what is misdirected.
 //!
-//! Datagrams for slots that do not exist end here as well, and ones too short for the selector.
+//! Datagrams for slots that do not exist end here as well, and ones too short for the selector;
+//! those for slots that nobody owns at the moment are counted here.
 //! No service answers yet: each datagram is looked at, counted and dropped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +26,8 @@ pub struct Seen {
     pub misdirected: u64,
     /// Of a size or a version that is not ours.
     pub malformed: u64,
+    /// For a slot that nobody owned.
+    pub unclaimed: u64,
     /// Good, but of a class or method that nothing here serves.
     pub unserved: u64,
 }
@@ -32,7 +35,7 @@ pub struct Seen {
 impl Seen {
     /// Those that were dropped, for every reason.
     pub fn drops(&self) -> u64 {
-        self.misdirected + self.malformed + self.unserved
+        self.misdirected + self.malformed + self.unclaimed + self.unserved
     }
 }
 
@@ -60,6 +63,12 @@ impl Management {
     /// What was seen until now.
     pub fn seen(&self) -> Seen {
         self.seen
+    }
+
+    /// Counts datagrams that were thrown away at a slot without an owner.
+    pub fn count_unclaimed(&mut self, count: u64) {
+        self.seen.datagrams += count;
+        self.seen.unclaimed += count;
     }
 
     /// Handles what has arrived.

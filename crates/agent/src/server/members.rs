@@ -295,17 +295,28 @@ impl Agent {
         self.drain(slot);
     }
 
-    /// Throws away what has arrived at a slot that changes hands.
-    fn drain(&self, slot: u16) {
+    /// Throws away, and counts, what has arrived at slots that nobody owns: nobody else reads there.
+    pub(super) fn drain_free(&mut self) {
+        let free: Vec<u16> = self.slots.free().collect();
+        for slot in free {
+            self.drain(slot);
+        }
+    }
+
+    /// Throws away, and counts, what has arrived at a slot that changes hands.
+    fn drain(&mut self, slot: u16) {
         let Ok(socket) = self.vault.copy(slot) else { return };
         let mut byte = [0; 1];
+        let mut count = 0;
         for _ in 0..DRAIN_MAX {
             match recv(&socket, &mut byte[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 // An error that was queued on the socket is gone once it is reported.
-                Ok(_) | Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
-                Err(_) => return,
+                Ok(_) => count += 1,
+                Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => {}
+                Err(_) => break,
             }
         }
+        self.management.count_unclaimed(count);
     }
 }
 

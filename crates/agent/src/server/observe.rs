@@ -21,7 +21,8 @@ impl Agent {
         }
     }
 
-    fn status(&self) -> StatusReply {
+    fn status(&mut self) -> StatusReply {
+        self.drain_free();
         let now = self.now();
         let seen = self.management.seen();
         StatusReply {
