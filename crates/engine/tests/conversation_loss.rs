@@ -133,6 +133,25 @@ fn a_gap_in_the_responses_is_asked_for_alone() {
 }
 
 #[test]
+fn a_read_that_fails_at_home_waits_for_those_before_it() {
+    let [mut a, mut b] = pair(Terms::default());
+    a.posts(1, Read(b.remote(0)), 8);
+    a.posts_with_wrong_key(2, Read(b.remote(8)), 8);
+    let requests = a.says(&["READ_REQUEST 100 of 8 A", "READ_REQUEST 101 of 8 A"]);
+    b.hears_all(&requests);
+    let answers = b.says(&["READ_RESPONSE_ONLY 100 +8", "READ_RESPONSE_ONLY 101 +8"]);
+    a.hears(&answers[1]);
+    a.completes(&[]);
+    a.waits(1_000);
+    let again = a.says(&["READ_REQUEST 100 of 8 A"]);
+    b.hears(&again[0]);
+    let answer = b.says(&["READ_RESPONSE_ONLY 100 +8"]);
+    a.hears(&answer[0]);
+    a.completes(&["work 1: Success", "work 2: LocalProtectionError"]);
+    assert_eq!(a.bytes(0, 8), b.bytes(0, 8));
+}
+
+#[test]
 fn a_lost_tail_is_probed_and_then_counted_retries_end_it() {
     let [mut a, mut b] = pair(Terms { retry_count: 1, ..Terms::default() });
     a.posts(1, Write(b.remote(0)), 8);

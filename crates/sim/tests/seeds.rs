@@ -15,7 +15,7 @@ fn fifty_seeds_keep_all_promises() {
 /// Seeds that found faults of the driver, the engine or the model once.
 #[test]
 fn seeds_that_failed_once_keep_all_promises() {
-    for seed in [417, 541, 999, 1130, 1153, 1181, 1289, 10527] {
+    for seed in [417, 541, 999, 1130, 1153, 1181, 1289, 10527, 105_784] {
         let outcome = run(seed, &Trace::off());
         assert_eq!(outcome.failure, None, "seed {seed}");
         assert!(outcome.completions > 0, "seed {seed}");

@@ -244,6 +244,14 @@ impl Side {
         self.posts_with(wr_id, operation, length, SendFlags { fence: true, ..Default::default() });
     }
 
+    /// The same with a local key that does not fit.
+    pub fn posts_with_wrong_key(&mut self, wr_id: u64, operation: Operation, length: u32) {
+        let right = self.key;
+        self.key = Rkey(right.0 ^ 4);
+        self.posts(wr_id, operation, length);
+        self.key = right;
+    }
+
     fn posts_with(&mut self, wr_id: u64, operation: Operation, length: u32, flags: SendFlags) {
         let list = [ScatterGather { address: BASE, length, lkey: self.key.0 }];
         let payload = Payload::Gather(&list);

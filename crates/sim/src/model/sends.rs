@@ -184,7 +184,6 @@ impl Model {
         let state = &self.ends[end];
         let posted = &state.works[..state.outcomes.len()];
         !state.broken
-            && !state.killed
             && posted[index..].iter().any(|work| {
                 work.fault.is_some()
                     || (self.scenario.ends[end].rnr_retry != 7 && work.action.consumes_receive())

@@ -115,7 +115,8 @@ impl Requester {
             scatter(env.keys, env.memory, env.domain, list, u64::from(offset), packet.payload());
         if let Err(error) = placed {
             let (status, reason) = local_error(error);
-            self.fail(identity, env, outbox, number, status, reason);
+            // Those before it may still be answered, and are not at fault.
+            self.get_stuck(identity, env, outbox, number, status, reason);
             return;
         }
         self.data_arrived(identity, env, outbox, packet, psn);
@@ -173,7 +174,7 @@ impl Requester {
         let bytes = result.original.to_ne_bytes();
         if let Err(error) = scatter(env.keys, env.memory, env.domain, list, 0, &bytes) {
             let (status, reason) = local_error(error);
-            return self.fail(identity, env, outbox, number, status, reason);
+            return self.get_stuck(identity, env, outbox, number, status, reason);
         }
         self.data_arrived(identity, env, outbox, packet, psn);
     }
