@@ -1,6 +1,7 @@
 //! `converb agent`: being the agent, looking at it, ending it.
 
 use crate::failure::Failure;
+use crate::output::print;
 use crate::table::Table;
 use converb_agent::protocol::MemberEntry;
 use converb_agent::{JoinError, Status, Stopped};
@@ -22,9 +23,10 @@ pub(crate) fn status(json: bool) -> Result<(), Failure> {
     } else {
         match &status {
             None => {
-                println!("no agent runs in this network namespace; the next program starts one")
+                let text = "no agent runs in this network namespace; the next program starts one\n";
+                print(text)?;
             }
-            Some(status) => print!("{}", in_words(status)),
+            Some(status) => print(&in_words(status))?,
         }
     }
     Ok(())
@@ -43,8 +45,8 @@ pub(crate) fn stop(force: bool, json: bool) -> Result<(), Failure> {
         })?;
     }
     match stopped {
-        Stopped::NoAgent if !json => println!("no agent runs in this network namespace"),
-        Stopped::Stopped { pid } if !json => println!("the agent (pid {pid}) has ended"),
+        Stopped::NoAgent if !json => print("no agent runs in this network namespace\n")?,
+        Stopped::Stopped { pid } if !json => print(&format!("the agent (pid {pid}) has ended\n"))?,
         Stopped::HasMembers(members) => {
             return Err(Failure::new(format!(
                 "programs use the agent, so it was not stopped; end them, or add --force\n{}",
@@ -63,8 +65,7 @@ fn failure(error: JoinError) -> Failure {
 fn print_json(value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
-    println!("{text}");
-    Ok(())
+    print(&(text + "\n"))
 }
 
 fn as_json(status: &Status) -> Value {

@@ -1,6 +1,7 @@
 //! `converb devices`: what devices there are, for people and as JSON.
 
 use crate::failure::Failure;
+use crate::output::print;
 use crate::table::Table;
 use converb::{Device, DeviceAttributes, Port, PortState};
 use converb_agent::DeviceCounters;
@@ -41,17 +42,14 @@ pub(crate) fn show(verbose: bool, json: bool) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "devices": reports }))
             .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
-        println!("{text}");
+        print(&(text + "\n"))
     } else if reports.is_empty() {
-        println!("no network interface is up, so there is no device; try `ip link set lo up`");
+        print("no network interface is up, so there is no device; try `ip link set lo up`\n")
     } else if verbose {
-        for report in &reports {
-            print!("{}", in_full(report));
-        }
+        print(&reports.iter().map(in_full).collect::<String>())
     } else {
-        print!("{}", in_short(&reports));
+        print(&in_short(&reports))
     }
-    Ok(())
 }
 
 fn report(device: &Device, port: &Port, counters: &[DeviceCounters]) -> Report {

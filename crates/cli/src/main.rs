@@ -10,6 +10,7 @@ mod arguments;
 mod devices;
 mod failure;
 mod library;
+mod output;
 mod program;
 mod run;
 mod table;
