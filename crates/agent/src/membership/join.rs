@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::rings::Rings;
 use crate::counters::CounterPage;
 use crate::error::JoinError;
@@ -145,7 +147,13 @@ pub fn greet(
     deadline: Instant,
 ) -> Result<Granted, NotGranted> {
     let socket = connection.socket.as_fd();
-    if say_hello(socket, role, offered).is_err() {
+    let said = match say_hello(socket, role, offered) {
+        // A low limit of open files also limits what may be passed. Nothing that is offered is
+        // needed: without the page nobody sees our counters, without the ring nobody passes on.
+        Err(Errno::TOOMANYREFS) => say_hello(socket, role, &[]),
+        said => said,
+    };
+    if said.is_err() {
         return Err(NotGranted::Later);
     }
     let answer = next(socket, deadline)?;
