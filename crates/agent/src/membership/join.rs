@@ -147,7 +147,7 @@ pub fn greet(
     deadline: Instant,
 ) -> Result<Granted, NotGranted> {
     let socket = connection.socket.as_fd();
-    let said = match say_hello(socket, role, offered) {
+    let said = match say_hello(socket, role.clone(), offered) {
         // A low limit of open files also limits what may be passed. Nothing that is offered is
         // needed: without the page nobody sees our counters, without the ring nobody passes on.
         Err(Errno::TOOMANYREFS) => say_hello(socket, role, &[]),
