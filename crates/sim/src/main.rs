@@ -131,7 +131,7 @@ mod planting {
     use super::{Arguments, ExitCode, play};
     use converb_engine::planted::{Planted, choose};
 
-    /// The rules that are broken, by name. An even number of seeds is enough for each.
+    /// The rules that can be broken, by name: those of reliable connections and of the driver.
     const RULES: [(&str, Planted); 8] = [
         ("ack-loses-completion", Planted::AckLosesCompletion),
         ("duplicate-write-runs-twice", Planted::DuplicateWriteRunsTwice),

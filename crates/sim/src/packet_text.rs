@@ -1,6 +1,6 @@
 //! A packet as a line of text.
 
-use crate::network::Frame;
+use crate::network::{Fate, Frame};
 use converb_wire::{Packet, Syndrome};
 use std::fmt::Write;
 
@@ -48,4 +48,26 @@ pub fn rnr_nak(frame: &Frame) -> Option<(u32, u32)> {
     let packet = Packet::parse(&frame.bytes).ok()?;
     matches!(packet.aeth()?.syndrome, Syndrome::RnrNak { .. })
         .then(|| (packet.bth().destination.value(), packet.bth().psn.value()))
+}
+
+/// What became of a packet that was sent at this time.
+pub struct Told<'a>(pub &'a Fate, pub u64);
+
+impl std::fmt::Display for Told<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let after = |at: u64| (at - self.1) as f64 / 1000.0;
+        match self.0 {
+            Fate::Lost => formatter.write_str("  LOST"),
+            Fate::Arrives { at, flipped, again } => {
+                write!(formatter, "  arrives in {:.1} us", after(*at))?;
+                if let Some(bit) = flipped {
+                    write!(formatter, " with bit {bit} FLIPPED")?;
+                }
+                if let Some(again) = again {
+                    write!(formatter, " and AGAIN in {:.1} us", after(*again))?;
+                }
+                Ok(())
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@
 
 use crate::gate::Gate;
 use crate::network::{Fate, Frame, Network};
-use crate::packet_text::describe;
+use crate::packet_text::{Told, describe};
 use crate::schedule::Control;
 use crate::trace::Trace;
 use converb_driver::{Interest, Woken};
@@ -351,26 +351,4 @@ pub const fn address(node: usize) -> u16 {
 
 fn truesize(frame: &Frame) -> usize {
     converb_engine::iba::truesize(frame.bytes.len()) as usize
-}
-
-/// What became of a packet, for the trace.
-struct Told<'a>(&'a Fate, u64);
-
-impl Display for Told<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let after = |at: u64| (at - self.1) as f64 / 1000.0;
-        match self.0 {
-            Fate::Lost => formatter.write_str("  LOST"),
-            Fate::Arrives { at, flipped, again } => {
-                write!(formatter, "  arrives in {:.1} us", after(*at))?;
-                if let Some(bit) = flipped {
-                    write!(formatter, " with bit {bit} FLIPPED")?;
-                }
-                if let Some(again) = again {
-                    write!(formatter, " and AGAIN in {:.1} us", after(*again))?;
-                }
-                Ok(())
-            }
-        }
-    }
 }
