@@ -170,7 +170,8 @@ class Namespace:
 
     def pids(self):
         """All processes inside the namespace."""
-        return [int(word) for word in call("ip", "netns", "pids", self.name, check=False).split()]
+        words = call("ip", "netns", "pids", self.name, check=False).split()
+        return [int(word) for word in words if word.isdigit()]
 
     def close(self):
         """Ends everything inside, agents included, and removes the namespace."""
