@@ -234,6 +234,7 @@ class Topology:
             for namespace in self.namespaces:
                 namespace.ip_command("link", "set", "veth0", "up")
             self.server_v4, self.server_v6 = self.ADDRESSES[0]
+            self.meet()
         elif kind == "down":
             namespace = Namespace(base + "a")
             self.namespaces.append(namespace)
@@ -241,6 +242,20 @@ class Topology:
             self.server_v4, self.server_v6 = "127.0.0.1", "::1"
         else:
             raise ValueError("no topology named " + kind)
+
+    def meet(self):
+        """Waits until both sides have each other's MAC addresses. An interface that has just come
+        up misses the first question, and the kernel asks again after a second: longer than an
+        RDMA connection with common time-outs tries."""
+        deadline = time.monotonic() + 10
+        for namespace, (v4, v6) in zip(self.namespaces, reversed(self.ADDRESSES)):
+            for address in (v4, v6):
+                namespace.call("bash", "-c", "echo >/dev/udp/%s/9" % address, check=False)
+                look = ["ip", "neigh", "show", address, "dev", "veth0"]
+                while "lladdr" not in namespace.call(*look, check=False):
+                    if time.monotonic() > deadline:
+                        raise RuntimeError("%s does not answer in %s" % (address, namespace.name))
+                    time.sleep(0.02)
 
     @property
     def server(self):
