@@ -1,9 +1,9 @@
 //! A receive that is being filled: the part of SEND that is the same for all services.
 
 use super::environment::Environment;
-use super::event::{Reason, Side};
+use super::event::Side;
 use super::queue_pair::Outbox;
-use crate::completion::{Completion, Status};
+use crate::completion::Completion;
 use crate::execution::{ExecutionError, scatter};
 use crate::memory::Memory;
 use crate::work::ReceiveWork;
@@ -43,14 +43,5 @@ impl OpenReceive {
     /// The number of the receive that was taken and not done, which is flushed.
     pub(super) fn close(&mut self) -> Option<u64> {
         core::mem::take(&mut self.is_open).then_some(self.work.wr_id)
-    }
-}
-
-/// How a receive ends that could not be filled.
-pub(super) fn receive_error(error: ExecutionError) -> (Status, Reason) {
-    match error {
-        ExecutionError::TooLong => (Status::LocalLengthError, Reason::ReceiveTooShort),
-        ExecutionError::Key(_) => (Status::LocalProtectionError, Reason::LocalKey),
-        ExecutionError::Fault(_) => (Status::LocalProtectionError, Reason::LocalFault),
     }
 }

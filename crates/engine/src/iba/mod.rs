@@ -7,6 +7,7 @@ mod credit;
 mod delivery;
 mod environment;
 mod event;
+mod local_error;
 mod path;
 mod queue_pair;
 mod read_budget;

@@ -1,12 +1,12 @@
 //! What the peer answers: ACKs, NAKs and READ responses.
 
 use super::Requester;
-use super::build::local_error;
 use crate::completion::Status;
 use crate::counters::Counters;
 use crate::execution::scatter;
 use crate::iba::environment::Environment;
 use crate::iba::event::Reason;
+use crate::iba::local_error::local_error;
 use crate::iba::queue_pair::{Identity, Outbox};
 use crate::memory::Memory;
 use crate::work::Operation;

@@ -2,9 +2,10 @@
 
 use super::{ACK_REQUEST_EVERY, ReadInFlight, Requester};
 use crate::completion::Status;
-use crate::execution::{ExecutionError, gather};
+use crate::execution::gather;
 use crate::iba::environment::Environment;
 use crate::iba::event::Reason;
+use crate::iba::local_error::local_error;
 use crate::iba::path::truesize;
 use crate::iba::queue_pair::Identity;
 use crate::memory::Memory;
@@ -317,13 +318,4 @@ fn atomic_eth(operation: Operation) -> Option<AtomicEth> {
         _ => return None,
     };
     Some(AtomicEth { address: remote.address, rkey: remote.rkey, swap_or_add, compare })
-}
-
-/// How a work request ends whose own memory is at fault.
-pub(super) fn local_error(error: ExecutionError) -> (Status, Reason) {
-    match error {
-        ExecutionError::Key(_) => (Status::LocalProtectionError, Reason::LocalKey),
-        ExecutionError::Fault(_) => (Status::LocalProtectionError, Reason::LocalFault),
-        ExecutionError::TooLong => (Status::LocalLengthError, Reason::ReceiveTooShort),
-    }
 }

@@ -6,6 +6,7 @@ use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::execution::{ExecutionError, RemotePlan, scatter};
 use crate::iba::environment::Environment;
 use crate::iba::event::{Reason, Side};
+use crate::iba::local_error::local_error;
 use crate::iba::queue_pair::{Identity, Outbox};
 use crate::memory::{Access, Memory};
 use crate::planted::{self, Planted};
@@ -68,20 +69,12 @@ impl Responder {
         let placed = scatter(env.keys, env.memory, env.domain, list, u64::from(received), payload);
         let total = received + payload.len() as u32;
         if let Err(error) = placed {
-            let (status, reason, code) = match error {
-                ExecutionError::TooLong => {
-                    (Status::LocalLengthError, Reason::ReceiveTooShort, NakCode::InvalidRequest)
+            let (status, reason) = local_error(error);
+            let code = match error {
+                ExecutionError::TooLong => NakCode::InvalidRequest,
+                ExecutionError::Key(_) | ExecutionError::Fault(_) => {
+                    NakCode::RemoteOperationalError
                 }
-                ExecutionError::Key(_) => (
-                    Status::LocalProtectionError,
-                    Reason::LocalKey,
-                    NakCode::RemoteOperationalError,
-                ),
-                ExecutionError::Fault(_) => (
-                    Status::LocalProtectionError,
-                    Reason::LocalFault,
-                    NakCode::RemoteOperationalError,
-                ),
             };
             self.complete_receive(identity, outbox, status, Some(reason), total, packet);
             return Executed::Refused(code);

@@ -4,8 +4,9 @@
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::counters::Counters;
 use crate::execution::RemotePlan;
-use crate::iba::delivery::{OpenReceive, receive_error};
+use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
+use crate::iba::local_error::local_error;
 use crate::iba::queue_pair::{Identity, Outbox};
 use crate::memory::{Access, Memory};
 use converb_wire::{OpcodeKind, Packet, Position, Psn};
@@ -102,7 +103,7 @@ impl ConnectedReceiver {
         };
         let total = received + packet.payload().len() as u32;
         if let Err(error) = self.receive.place(env, received, packet.payload()) {
-            let (status, reason) = receive_error(error);
+            let (status, reason) = local_error(error);
             let mut failed = completion(identity, packet, status, total);
             failed.vendor_error = reason as u32;
             self.receive.complete(outbox, failed);

@@ -5,8 +5,9 @@ use crate::address::Address;
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::counters::Counters;
 use crate::iba::arrival::Arrival;
-use crate::iba::delivery::{OpenReceive, receive_error};
+use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
+use crate::iba::local_error::local_error;
 use crate::iba::queue_pair::{Identity, Outbox};
 use crate::memory::Memory;
 use converb_wire::{IpProtocol, Ipv4, Packet, Udp};
@@ -64,7 +65,7 @@ impl DatagramReceiver {
             .place(env, 0, &header)
             .and_then(|()| self.receive.place(env, GRH_LENGTH as u32, payload));
         if let Err(error) = placed {
-            let (status, reason) = receive_error(error);
+            let (status, reason) = local_error(error);
             completion.status = status;
             completion.vendor_error = reason as u32;
             outbox.failed = true;

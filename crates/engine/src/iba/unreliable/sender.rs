@@ -5,6 +5,7 @@ use crate::execution::{ExecutionError, gather};
 use crate::iba::credit::{Admission, CreditMessage};
 use crate::iba::environment::Environment;
 use crate::iba::event::{Reason, Side};
+use crate::iba::local_error::local_error;
 use crate::iba::path::{PathWindow, truesize};
 use crate::iba::queue_pair::{Identity, Outbox, Transmit};
 use crate::memory::Memory;
@@ -102,11 +103,8 @@ impl UnreliableSender {
                 Ok(true) => path.credit().sent(size),
                 Ok(false) => return Transmit::SinkFull,
                 Err(error) => {
-                    let reason = match error {
-                        ExecutionError::Fault(_) => Reason::LocalFault,
-                        _ => Reason::LocalKey,
-                    };
-                    self.fail(identity, outbox, Status::LocalProtectionError, reason);
+                    let (status, reason) = local_error(error);
+                    self.fail(identity, outbox, status, reason);
                     return Transmit::Idle;
                 }
             }
