@@ -3,12 +3,13 @@
 //! Requests are handed on in batches, so that a list is transmitted together; everything is on the
 //! stack, as posting must not allocate.
 
-use crate::guard::Errno;
+use crate::guard::{self, Errno};
 use crate::layout::{ibv_recv_wr, ibv_send_wr};
 use crate::send_requests::{self, INLINE};
 use converb::iba::Service;
 use converb::work::{Operation, Payload, ReceiveRequest, ScatterGather, SendFlags, SendRequest};
 use converb::{DeviceAttributes, Error, QueuePair};
+use core::ffi::c_int;
 
 /// Requests handed on at a time.
 const BATCH: usize = 32;
@@ -175,6 +176,29 @@ unsafe fn post_receive_batch(
             None => Ok(next),
         },
     }
+}
+
+/// Posts a list as `post` does, and says in `refused` which request was not taken.
+///
+/// # Safety
+/// `refused` is null or a place for a pointer.
+pub(crate) unsafe fn report<T>(
+    first: *mut T,
+    refused: *mut *mut T,
+    post: impl FnOnce() -> Result<(), (*mut T, Errno)>,
+) -> c_int {
+    let mut culprit = first;
+    let status = guard::status(|| {
+        post().map_err(|(work, error)| {
+            culprit = work;
+            error
+        })
+    });
+    if status != 0 && !refused.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { refused.write(culprit) };
+    }
+    status
 }
 
 /// `ENOMEM` for inline data that is too long too: perftest's man page promises it.

@@ -126,22 +126,12 @@ pub(crate) unsafe extern "C" fn post_send(
     first: *mut ibv_send_wr,
     refused: *mut *mut ibv_send_wr,
 ) -> c_int {
-    let mut culprit = first;
-    let status = guard::status(|| {
-        // SAFETY: the queue pair is alive and the list is well formed.
-        unsafe {
+    // SAFETY: the queue pair is alive, the list well formed, and `refused` a place for a pointer.
+    unsafe {
+        posting::report(first, refused, || {
             posting::post_sends(QueuePairObject::from_smaller(queue_pair).queue_pair(), first)
-        }
-        .map_err(|(work, error)| {
-            culprit = work;
-            error
         })
-    });
-    if status != 0 && !refused.is_null() {
-        // SAFETY: the program passes a place for the request that was not taken.
-        unsafe { refused.write(culprit) };
     }
-    status
 }
 
 /// The operation in the context behind `ibv_post_recv`.
@@ -150,23 +140,13 @@ pub(crate) unsafe extern "C" fn post_recv(
     first: *mut ibv_recv_wr,
     refused: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    let mut culprit = first;
-    let status = guard::status(|| {
-        // SAFETY: the queue pair is alive and the list is well formed.
-        unsafe {
+    // SAFETY: the queue pair is alive, the list well formed, and `refused` a place for a pointer.
+    unsafe {
+        posting::report(first, refused, || {
             let inner = QueuePairObject::from_smaller(queue_pair).queue_pair();
             posting::post_receives(|requests| inner.post_receive(requests), first)
-        }
-        .map_err(|(work, error)| {
-            culprit = work;
-            error
         })
-    });
-    if status != 0 && !refused.is_null() {
-        // SAFETY: the program passes a place for the request that was not taken.
-        unsafe { refused.write(culprit) };
     }
-    status
 }
 
 /// Enhanced connection establishment: there are no options of ours to agree on.

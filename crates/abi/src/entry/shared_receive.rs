@@ -84,21 +84,11 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     first: *mut ibv_recv_wr,
     refused: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    let mut culprit = first;
-    let status = guard::status(|| {
-        // SAFETY: the queue is alive and the list is well formed.
-        unsafe {
+    // SAFETY: the queue is alive, the list well formed, and `refused` a place for a pointer.
+    unsafe {
+        posting::report(first, refused, || {
             let inner = SharedReceiveQueueObject::from_pointer(queue).queue();
             posting::post_receives(|requests| inner.post(requests), first)
-        }
-        .map_err(|(work, error)| {
-            culprit = work;
-            error
         })
-    });
-    if status != 0 && !refused.is_null() {
-        // SAFETY: the program passes a place for the request that was not taken.
-        unsafe { refused.write(culprit) };
     }
-    status
 }
