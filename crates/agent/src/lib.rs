@@ -20,7 +20,6 @@ mod error;
 mod greeting;
 mod group;
 mod identity;
-mod kept;
 mod limit;
 mod membership;
 mod name;

@@ -11,6 +11,7 @@
 
 mod counters;
 mod descriptor;
+mod kept;
 mod memory;
 mod random;
 mod ring;
@@ -22,6 +23,7 @@ pub mod thread;
 
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;
+pub use kept::Kept;
 pub use memory::ProgramMemory;
 pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;

@@ -8,11 +8,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
+use converb_link::Kept;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout};
-use crate::kept::Kept;
 
 /// Counters of one process, by device.
 ///

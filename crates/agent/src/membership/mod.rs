@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use converb_link::Kept;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -23,7 +24,6 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use crate::counters::CounterPage;
 use crate::error::JoinError;
 use crate::greeting::connect;
-use crate::kept::Kept;
 use crate::protocol::{Request, Role};
 use crate::transfer;
 use join::{Granted, NotGranted, greet, join, offered};

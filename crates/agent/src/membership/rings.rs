@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use converb_link::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
+use converb_link::{Kept, Others, Peers, RingDescriptors, RingReceiver, RingSender};
 use rustix::io::Errno;
 
 use super::Membership;
 use super::takeover::Phase;
-use crate::kept::Kept;
 use crate::protocol::Request;
 use crate::{table, transfer};
 

@@ -21,12 +21,12 @@ impl Kept {
 
     /// A place with `descriptor`, which moves to a high number.
     pub fn new(descriptor: OwnedFd) -> Self {
-        Self(AtomicI32::new(converb_link::raise(descriptor).into_raw_fd()))
+        Self(AtomicI32::new(crate::raise(descriptor).into_raw_fd()))
     }
 
     /// Puts a descriptor in, and closes what was there.
     pub fn set(&self, descriptor: OwnedFd) {
-        close(self.0.swap(converb_link::raise(descriptor).into_raw_fd(), Ordering::AcqRel));
+        close(self.0.swap(crate::raise(descriptor).into_raw_fd(), Ordering::AcqRel));
     }
 
     /// Closes what is there.
@@ -49,9 +49,9 @@ impl Kept {
     /// What is there. It may turn out to be closed: the program's doing, or another thread's.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         let descriptor = self.0.load(Ordering::Acquire);
-        // SAFETY: the number is not -1. That it stays open is the membership's business: those
-        // who replace it hold the membership's lock, as do those who use it. A program that
-        // closes it makes our next call fail with EBADF, for its number is not given out again.
+        // SAFETY: the number is not -1. That it stays open is its owner's business: those who
+        // replace it keep those out who use it. A program that closes it makes our next call fail
+        // with EBADF, for its number is not given out again soon.
         (descriptor != NONE).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 }
