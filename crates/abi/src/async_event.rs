@@ -31,6 +31,7 @@ pub(crate) unsafe fn deliver(event: Event) -> ibv_async_event {
             unsafe { SharedReceiveQueueObject::from_pointer(pointer) }.async_events.deliver();
             pointer.cast()
         }
+        Element::Device => core::ptr::null_mut(),
         // The union's other member is an `int`, at its start.
         Element::Port(port) => {
             let mut element = core::ptr::null_mut::<c_void>();

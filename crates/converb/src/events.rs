@@ -3,6 +3,7 @@
 use converb_driver::{AsyncEvent, Listener};
 use converb_engine::iba;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{ReadWriteFlags, preadv2};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,6 +50,8 @@ pub enum Element {
     SharedReceiveQueue(u64),
     /// A port of the device.
     Port(u8),
+    /// The device itself.
+    Device,
 }
 
 /// An asynchronous event.
@@ -102,7 +105,7 @@ impl EventQueue {
         loop {
             let mut count = [0; 8];
             rustix::io::read(&self.descriptor, &mut count)?;
-            // An event whose object was destroyed has been withdrawn, but its count has not.
+            // An event whose object was destroyed meanwhile has been withdrawn.
             let mut waiting = self.lock();
             if let Some(event) = waiting.pop_front() {
                 return Ok(take(event));
@@ -112,7 +115,23 @@ impl EventQueue {
 
     /// Forgets the events of an object that is being destroyed.
     pub(crate) fn withdraw(&self, element: Element) {
-        self.lock().retain(|event| event.element != element);
+        let mut waiting = self.lock();
+        let before = waiting.len();
+        waiting.retain(|event| event.element != element);
+        for _ in waiting.len()..before {
+            // Their counts go too, or a program would find the descriptor readable and then wait
+            // for ever. What `take` has counted already it counts back by looking again.
+            self.uncount();
+        }
+    }
+
+    /// Takes one from the count, if there is one, whatever the program has made of O_NONBLOCK.
+    fn uncount(&self) {
+        /// Without a position, which a stream does not have.
+        const HERE: u64 = u64::MAX;
+        let mut count = [0; 8];
+        let mut buffer = [std::io::IoSliceMut::new(&mut count)];
+        let _ = preadv2(&self.descriptor, &mut buffer, HERE, ReadWriteFlags::NOWAIT);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Event>> {
@@ -181,6 +200,10 @@ mod tests {
         queue.push(event(2));
         queue.withdraw(Element::QueuePair(1));
         assert_eq!(queue.take(|event| event).unwrap(), event(2));
+        assert!(!is_readable(&queue), "nothing is left of what was withdrawn");
+        queue.push(event(3));
+        queue.withdraw(Element::QueuePair(3));
+        assert!(!is_readable(&queue));
         rustix::io::ioctl_fionbio(queue.descriptor(), true).unwrap();
         assert_eq!(queue.take(|event| event).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
     }
