@@ -4,15 +4,16 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::events::{Event, EventQueue};
 use crate::gid::Gid;
+use crate::watch::{self, Watched};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// An opened device, to which objects belong. Opening costs nothing: the network is joined when
-/// the first queue pair is created.
+/// An opened device, to which objects belong. The network is joined when the first of them needs
+/// it; until then there is only a thread that waits for news of interfaces, the same for all
+/// contexts of a process.
 #[derive(Debug)]
 pub struct Context {
-    device: Arc<Device>,
-    events: Arc<EventQueue>,
+    watched: Arc<Watched>,
 }
 
 /// The number of the only port.
@@ -26,16 +27,18 @@ impl Context {
     pub fn open(device: &Arc<Device>) -> Result<Arc<Self>, Error> {
         let events = EventQueue::new()
             .map_err(Error::system("make a descriptor for asynchronous events"))?;
-        Ok(Arc::new(Self { device: Arc::clone(device), events: Arc::new(events) }))
+        let watched = Arc::new(Watched::new(Arc::clone(device), Arc::new(events)));
+        watch::begin(&watched);
+        Ok(Arc::new(Self { watched }))
     }
 
     /// The device that was opened.
     pub fn device(&self) -> &Arc<Device> {
-        &self.device
+        self.watched.device()
     }
 
     pub(crate) fn events(&self) -> &Arc<EventQueue> {
-        &self.events
+        self.watched.events()
     }
 
     /// The GID at an index of the port's table.
@@ -46,7 +49,7 @@ impl Context {
         if port != u32::from(PORT) {
             return Err(Error::Invalid("the only port is 1"));
         }
-        match self.device.gids().get(index) {
+        match self.device().gids().get(index) {
             None => Err(Error::Invalid("the GID table is shorter than that")),
             Some(Gid::ZERO) => Err(Error::Empty),
             Some(gid) => Ok(gid),
@@ -62,11 +65,13 @@ impl Context {
     /// # Errors
     /// `EAGAIN` from a non-blocking descriptor, `EINTR`.
     pub fn next_event<T>(&self, take: impl FnOnce(Event) -> T) -> Result<T, Error> {
-        self.events.take(take).map_err(Error::system("read an asynchronous event"))
+        // A fork child has no thread of its parent's.
+        watch::begin(&self.watched);
+        self.events().take(take).map_err(Error::system("read an asynchronous event"))
     }
 
     /// Readable while asynchronous events wait: for poll and epoll.
     pub fn async_descriptor(&self) -> BorrowedFd<'_> {
-        self.events.descriptor()
+        self.events().descriptor()
     }
 }

@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::gid::GidTable;
 use crate::guid;
 use crate::interfaces::Interface;
-use crate::port::Port;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::port::{Port, PortState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An RDMA device.
@@ -15,8 +15,26 @@ pub struct Device {
     ordinal: u32,
     node_guid: u64,
     interface_index: u32,
-    /// What the kernel said last, and when.
-    interface: Mutex<(Instant, Interface)>,
+    known: Mutex<Known>,
+}
+
+/// What the kernel said last.
+#[derive(Debug)]
+struct Known {
+    /// When it was asked.
+    asked: Instant,
+    interface: Interface,
+    gids: GidTable,
+    /// Whether the interface is there. One that has vanished does not come back.
+    exists: bool,
+}
+
+/// What a device looks like at one moment, as far as programs are told of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) exists: bool,
+    pub(crate) state: PortState,
+    pub(crate) gids: GidTable,
 }
 
 /// The environment variable that replaces the names of devices (`converb run --device-name`).
@@ -47,7 +65,12 @@ impl Device {
                     ordinal,
                     node_guid: guid::of(&interface),
                     interface_index: interface.index,
-                    interface: Mutex::new((now, interface)),
+                    known: Mutex::new(Known {
+                        asked: now,
+                        gids: GidTable::of(&interface),
+                        interface,
+                        exists: true,
+                    }),
                 })
             })
             .collect())
@@ -75,31 +98,72 @@ impl Device {
 
     /// Its interface as it is now. One that has vanished is down and has no addresses.
     pub fn interface(&self) -> Interface {
-        let mut known = self.interface.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0.elapsed() > FRESHNESS {
-            // A failure to list is no news about the interface.
-            if let Ok(all) = Interface::all() {
-                let found = all.into_iter().find(|found| found.index == self.interface_index);
-                known.1 = found.unwrap_or_else(|| Interface {
-                    is_up: false,
-                    is_running: false,
-                    addresses: Vec::new(),
-                    ..known.1.clone()
-                });
-            }
-            known.0 = Instant::now();
-        }
-        known.1.clone()
+        self.now().interface.clone()
     }
 
     /// Its port as it is now.
     pub fn port(&self) -> Port {
-        Port::of(&self.interface())
+        let known = self.now();
+        let (interface, gids) = (known.interface.clone(), known.gids.clone());
+        drop(known);
+        Port::of(&interface, gids)
     }
 
     /// The GID table of its port as it is now.
     pub fn gids(&self) -> GidTable {
-        GidTable::of(&self.interface())
+        self.now().gids.clone()
+    }
+
+    /// Takes note of interfaces that were listed at a moment, unless it knows newer ones.
+    pub(crate) fn learn(&self, asked: Instant, all: &[Interface]) {
+        let mut known = self.lock();
+        if asked >= known.asked {
+            known.learn(asked, all, self.interface_index);
+        }
+    }
+
+    /// What it knows, however old.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let known = self.lock();
+        Snapshot {
+            exists: known.exists,
+            state: PortState::of(&known.interface),
+            gids: known.gids.clone(),
+        }
+    }
+
+    /// What it knows, asking the kernel again if that is old.
+    fn now(&self) -> MutexGuard<'_, Known> {
+        let mut known = self.lock();
+        if known.asked.elapsed() > FRESHNESS {
+            let asked = Instant::now();
+            // A failure to list is no news about the interface.
+            match Interface::all() {
+                Ok(all) => known.learn(asked, &all, self.interface_index),
+                Err(_) => known.asked = asked,
+            }
+        }
+        known
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn learn(&mut self, asked: Instant, all: &[Interface], index: u32) {
+        self.asked = asked;
+        match all.iter().find(|found| found.index == index) {
+            Some(found) => self.interface.clone_from(found),
+            None => {
+                self.exists = false;
+                self.interface.is_up = false;
+                self.interface.is_running = false;
+                self.interface.addresses.clear();
+            }
+        }
+        self.gids = self.gids.updated(&self.interface);
     }
 }
 

@@ -2,19 +2,27 @@
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A place in memory that the kernel fills with zeros in every fork child.
 #[repr(C)]
 pub(crate) struct ForkWord {
-    /// The number of the process's runtime; 0 before there is one, and in children.
-    owner: AtomicU32,
-    /// 1 while a thread creates the runtime. A child of a process that did so when it forked finds
-    /// it free.
-    creating: AtomicU32,
+    /// Of the process's part in the network.
+    pub(crate) runtime: Claim,
+    /// Of its watch over interfaces.
+    pub(crate) watch: Claim,
     /// 1 in a child that has given up what it inherited.
     abandoned: AtomicU32,
+}
+
+/// Whose something is that a process has once.
+#[repr(C)]
+pub(crate) struct Claim {
+    /// The number of what this process has made; 0 before there is anything, and in children.
+    owner: AtomicU32,
+    /// 1 while a thread makes it. A child of a process that did so when it forked finds it free.
+    creating: AtomicU32,
 }
 
 /// The word of this process and all it forks: made once, since children inherit it, emptied.
@@ -56,7 +64,14 @@ impl ForkWord {
         Ok(unsafe { &*word })
     }
 
-    /// Says that this process has a runtime; returns its number, which is another one in every
+    /// Whether this is the first call in this process.
+    pub(crate) fn first_to_abandon(&self) -> bool {
+        self.abandoned.swap(1, Ordering::AcqRel) == 0
+    }
+}
+
+impl Claim {
+    /// Says that this process has made it; returns its number, which is another one in every
     /// generation of children.
     pub(crate) fn adopt(&self) -> u32 {
         static LAST: AtomicU32 = AtomicU32::new(0);
@@ -65,17 +80,12 @@ impl ForkWord {
         number
     }
 
-    /// Whether this process made the runtime with this number, and not one it was forked from.
+    /// Whether this process made the one with this number, and not one it was forked from.
     pub(crate) fn is_owner(&self, number: u32) -> bool {
         self.owner.load(Ordering::Relaxed) == number
     }
 
-    /// Whether this is the first call in this process.
-    pub(crate) fn first_to_abandon(&self) -> bool {
-        self.abandoned.swap(1, Ordering::AcqRel) == 0
-    }
-
-    /// Waits until no other thread holds the lock. Creating a runtime takes milliseconds and
+    /// Waits until no other thread holds the lock. Creating takes milliseconds and
     /// happens once, so waiting in small steps is good enough.
     pub(crate) fn lock(&self) -> Creating<'_> {
         while self.creating.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -85,8 +95,31 @@ impl ForkWord {
     }
 }
 
+/// A door that a background thread goes through to work with what a fork child may need too, and
+/// that a thread about to fork keeps closed: no child begins with a lock that the thread held, for
+/// in a child nobody would release it.
+pub(crate) struct Gate(AtomicBool);
+
+impl Gate {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Waits until nobody is inside.
+    pub(crate) fn close(&self) {
+        while self.0.swap(true, Ordering::Acquire) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Lets the next one in: called by the same thread, or by what has become of it in a child.
+    pub(crate) fn open(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 /// Holds the lock until dropped.
-pub(crate) struct Creating<'a>(&'a ForkWord);
+pub(crate) struct Creating<'a>(&'a Claim);
 
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
@@ -100,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_child_does_not_own_what_its_parent_made() {
-        let word = ForkWord::of_process().unwrap();
+        let word = &ForkWord::of_process().unwrap().watch;
         let number = word.adopt();
         let _held = word.lock();
         // SAFETY: the child calls nothing but the functions under test and _exit, none of which

@@ -47,24 +47,50 @@ const LENGTH_MAX: usize = 256;
 /// primary IPv4 address and 2 is the first IPv6 address (one that is valid beyond the link, if
 /// there is any); the other addresses follow. An interface with only one family has its first
 /// address in all four.
+///
+/// As addresses come and go, an index keeps its GID for as long as that address is there; only one
+/// that stands in for the other family yields to it. An index whose address has gone is empty until
+/// the next address takes it, but for the first four, which pass to the next of their family. So
+/// tables of processes that began at different times may differ beyond the first four.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GidTable(Vec<Gid>);
+
+/// The indices before this have a meaning.
+const FIXED: usize = 4;
 
 impl GidTable {
     /// The table for the addresses that an interface has now.
     pub fn of(interface: &Interface) -> Self {
-        let mut ipv4 = interface.ipv4().map(|address| Gid::from(IpAddr::V4(address)));
-        let mut ipv6 = interface.ipv6().map(|address| Gid::from(IpAddr::V6(address)));
-        let mut table = match (ipv4.next(), ipv6.next()) {
-            (Some(four), Some(six)) => vec![four, four, six, four],
-            (Some(only), None) | (None, Some(only)) => vec![only; 4],
-            (None, None) => Vec::new(),
+        Self(vec![Gid::ZERO; LENGTH_MIN]).updated(interface)
+    }
+
+    /// The table after the addresses have changed.
+    #[must_use]
+    pub fn updated(&self, interface: &Interface) -> Self {
+        let ipv4: Vec<Gid> = interface.ipv4().map(|address| IpAddr::V4(address).into()).collect();
+        let ipv6: Vec<Gid> = interface.ipv6().map(|address| IpAddr::V6(address).into()).collect();
+        // Who is at the index that means its family stays there.
+        let first = |family: &[Gid], index: usize| {
+            let stays = self.0.get(index).filter(|gid| family.contains(gid));
+            stays.or(family.first()).copied()
         };
-        table.extend(ipv4);
-        table.extend(ipv6);
-        table.truncate(LENGTH_MAX);
-        if table.len() < LENGTH_MIN {
-            table.resize(LENGTH_MIN, Gid::ZERO);
+        let mut table = match (first(&ipv4, 0), first(&ipv6, 2)) {
+            (Some(four), Some(six)) => vec![four, four, six, four],
+            (Some(only), None) | (None, Some(only)) => vec![only; FIXED],
+            (None, None) => vec![Gid::ZERO; FIXED],
+        };
+        let addresses = || ipv4.iter().chain(&ipv6).copied();
+        let kept = self.0.iter().skip(FIXED).copied();
+        table.extend(kept.map(|old| addresses().find(|&gid| gid == old).unwrap_or(Gid::ZERO)));
+        for new in addresses() {
+            if table.contains(&new) {
+                continue;
+            }
+            match table[FIXED..].iter().position(|&gid| gid == Gid::ZERO) {
+                Some(free) => table[FIXED + free] = new,
+                None if table.len() < LENGTH_MAX => table.push(new),
+                None => break,
+            }
         }
         Self(table)
     }
@@ -119,6 +145,64 @@ mod tests {
                 "2001:db8::2",
                 "fe80::1",
             ])
+        );
+    }
+
+    /// What the table holds after the addresses were these lists, one after the other, as
+    /// `index address` without the first four unless they are asked for.
+    fn history(lists: &[&[&str]], from: usize) -> Vec<String> {
+        let mut table = GidTable::of(&Interface::for_tests("eth0", 2));
+        for addresses in lists {
+            let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
+            table = table.updated(&Interface { addresses, ..Interface::for_tests("eth0", 2) });
+        }
+        let entries = table.entries().filter(|&(index, _)| index >= from);
+        entries.map(|(index, gid)| format!("{index} {}", gid.ip().to_canonical())).collect()
+    }
+
+    #[test]
+    fn what_stays_keeps_its_index() {
+        let before: &[&str] = &["10.0.0.1", "10.0.0.2", "10.0.0.3", "fe80::1"];
+        assert_eq!(history(&[before], 4), ["4 10.0.0.2", "5 10.0.0.3"]);
+        // One goes and leaves a hole; the next to come takes it.
+        let less: &[&str] = &["10.0.0.1", "10.0.0.3", "fe80::1"];
+        assert_eq!(history(&[before, less], 4), ["5 10.0.0.3"]);
+        let again: &[&str] = &["10.0.0.1", "10.0.0.3", "10.0.0.9", "10.0.0.8", "fe80::1"];
+        assert_eq!(history(&[before, less, again], 4), ["4 10.0.0.9", "5 10.0.0.3", "6 10.0.0.8"]);
+    }
+
+    #[test]
+    fn a_first_address_stays_first_until_it_goes() {
+        let fixed = |lists: &[&[&str]]| history(lists, 0);
+        let link_local: &[&str] = &["10.0.0.1", "fe80::1"];
+        let wider: &[&str] = &["10.0.0.9", "10.0.0.1", "2001:db8::1", "fe80::1"];
+        assert_eq!(
+            fixed(&[link_local, wider]),
+            ["0 10.0.0.1", "1 10.0.0.1", "2 fe80::1", "3 10.0.0.1", "4 10.0.0.9", "5 2001:db8::1"]
+        );
+        // Those that move up keep their old index too.
+        assert_eq!(
+            fixed(&[link_local, wider, &["10.0.0.9", "2001:db8::1"]]),
+            [
+                "0 10.0.0.9",
+                "1 10.0.0.9",
+                "2 2001:db8::1",
+                "3 10.0.0.9",
+                "4 10.0.0.9",
+                "5 2001:db8::1"
+            ]
+        );
+    }
+
+    #[test]
+    fn who_stands_in_for_the_other_family_yields_to_it() {
+        assert_eq!(
+            history(&[&["fe80::1"], &["10.0.0.1", "fe80::1"]], 0),
+            ["0 10.0.0.1", "1 10.0.0.1", "2 fe80::1", "3 10.0.0.1"]
+        );
+        assert_eq!(
+            history(&[&["10.0.0.1"], &["10.0.0.1", "fe80::1"], &["fe80::1"], &[]], 0),
+            [""; 0]
         );
     }
 

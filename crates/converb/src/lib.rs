@@ -28,6 +28,7 @@ mod queue_pair;
 mod runtime;
 mod shared_receive_queue;
 mod signals;
+mod watch;
 
 pub use attributes::DeviceAttributes;
 pub use completion_channel::CompletionChannel;

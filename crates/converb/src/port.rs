@@ -55,21 +55,28 @@ const SPEEDS: &[(u32, u8, u8)] = &[
     (u32::MAX, 2, 128),
 ];
 
-impl Port {
-    /// The port of an interface in the state it has now.
+impl PortState {
+    /// The state of the port that an interface makes.
     pub fn of(interface: &Interface) -> Self {
-        let is_active = interface.is_up && interface.is_running;
+        if interface.is_up && interface.is_running { Self::Active } else { Self::Down }
+    }
+}
+
+impl Port {
+    /// The port of an interface in the state it has now, with its GIDs.
+    pub fn of(interface: &Interface, gids: GidTable) -> Self {
+        let state = PortState::of(interface);
         let speed_megabits = interface.speed_megabits().unwrap_or(SPEED_UNKNOWN_MEGABITS);
         let (active_width, active_speed) = width_and_speed(speed_megabits);
         Self {
-            state: if is_active { PortState::Active } else { PortState::Down },
+            state,
             active_mtu: Mtu::that_fits(interface.mtu, HEADER_BYTES_MAX),
-            gids: GidTable::of(interface),
+            gids,
             interface_mtu: interface.mtu,
             speed_megabits,
             active_width,
             active_speed,
-            physical_state: if is_active { 5 } else { 3 },
+            physical_state: if state == PortState::Active { 5 } else { 3 },
         }
     }
 }
@@ -89,7 +96,7 @@ mod tests {
     fn the_path_mtu_leaves_room_for_all_headers() {
         let mtu = |bytes| {
             let interface = Interface { mtu: bytes, ..Interface::for_tests("eth0", 2) };
-            Port::of(&interface).active_mtu
+            Port::of(&interface, GidTable::of(&interface)).active_mtu
         };
         assert_eq!(mtu(1500), Mtu::Bytes1024);
         assert_eq!(mtu(9000), Mtu::Bytes4096);
@@ -101,8 +108,8 @@ mod tests {
     #[test]
     fn a_port_without_a_carrier_is_down() {
         let interface = Interface { is_running: false, ..Interface::for_tests("eth0", 2) };
-        assert_eq!(Port::of(&interface).state, PortState::Down);
-        assert_eq!(Port::of(&Interface::for_tests("eth0", 2)).state, PortState::Active);
+        assert_eq!(PortState::of(&interface), PortState::Down);
+        assert_eq!(PortState::of(&Interface::for_tests("eth0", 2)), PortState::Active);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What a process has once: its membership in the group that owns the port, the driver, and the
 //! threads that keep both going.
 //!
-//! Nothing happens before the first object needs the network, not even a thread starts; none moves
-//! packets before the first queue pair, and nothing is torn down: the kernel does that when the process ends. A fork child
-//! is another process: the parent's runtime is not touched there, and a new one is made when the
-//! child creates objects of its own.
+//! Nothing of it happens before the first object needs the network. No thread moves packets before
+//! the first queue pair, and nothing is torn down: the kernel does that when the process ends. A
+//! fork child is another process: the parent's runtime is not touched there, and a new one is made
+//! when the child creates objects of its own.
 
 use crate::counters::Published;
 use crate::error::Error;
@@ -56,7 +56,7 @@ impl Runtime {
             return Ok(runtime);
         }
         let word = ForkWord::of_process().map_err(Error::system("watch for forks"))?;
-        let _creating = word.lock();
+        let _creating = word.runtime.lock();
         if let Some(runtime) = Self::current() {
             return Ok(runtime);
         }
@@ -78,7 +78,7 @@ impl Runtime {
 
     /// Whether this process made it, and not the one it was forked from.
     pub(crate) fn is_ours(&self) -> bool {
-        self.word.is_owner(self.number)
+        self.word.runtime.is_owner(self.number)
     }
 
     /// # Errors
@@ -135,7 +135,7 @@ impl Runtime {
             driver,
             membership,
             word,
-            number: word.adopt(),
+            number: word.runtime.adopt(),
             progress: Once::new(),
             is_standing_by: AtomicBool::new(false),
             published: Published::default(),
@@ -203,7 +203,7 @@ fn watch_forks() {
 }
 
 /// Starts a thread that takes none of the program's signals from its first instruction on.
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let mask = crate::signals::block_all()?;
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         // It has blocked what the spawning thread had blocked: everything. The rest is best

@@ -1,13 +1,16 @@
 //! The network interfaces of this network namespace, as the kernel tells them over rtnetlink.
 
 mod attributes;
+mod changes;
 mod neighbour;
 mod netlink;
 mod speed;
 
 use attributes::Attributes;
+pub(crate) use changes::Changes;
 pub(crate) use neighbour::next_hop_mac;
 use netlink::Dump;
+pub(crate) use netlink::Socket;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +47,11 @@ impl Interface {
     /// # Errors
     /// What the kernel says to a netlink socket (a sandbox may forbid it).
     pub fn all() -> io::Result<Vec<Self>> {
-        let mut socket = netlink::Socket::open()?;
+        Self::all_by(&mut Socket::open()?)
+    }
+
+    /// The same, asked for by a socket that is open already.
+    pub(crate) fn all_by(socket: &mut Socket) -> io::Result<Vec<Self>> {
         let mut interfaces = Vec::new();
         socket
             .dump(Dump::Links, |header, attributes| interfaces.extend(link(header, attributes)))?;

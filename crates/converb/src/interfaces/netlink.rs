@@ -2,9 +2,11 @@
 
 use super::attributes::Attributes;
 use super::{half, word};
+use converb_link::Kept;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// What to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,8 @@ impl Dump {
 
 /// An open rtnetlink socket.
 #[derive(Debug)]
-pub(super) struct Socket {
-    descriptor: OwnedFd,
+pub(crate) struct Socket {
+    descriptor: Kept,
     buffer: Vec<u8>,
     sequence: u32,
 }
@@ -38,21 +40,15 @@ pub(super) struct Socket {
 /// The kernel sends a dump in pieces of at most this many bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// The message header: length, type (2 bytes), flags (2 bytes), sequence number, port.
-const HEADER_BYTES: usize = 16;
+pub(super) const HEADER_BYTES: usize = 16;
 /// The fixed part of a route: `struct rtmsg`.
 pub(super) const ROUTE_BYTES: usize = 12;
 /// How often a dump is begun again that changed while it was read.
 const ATTEMPTS: usize = 8;
 
 impl Socket {
-    pub(super) fn open() -> io::Result<Self> {
-        let descriptor = rustix::net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            // NETLINK_ROUTE is protocol 0.
-            None,
-        )?;
+    pub(crate) fn open() -> io::Result<Self> {
+        let descriptor = Kept::new(open(SocketFlags::CLOEXEC)?);
         Ok(Self { descriptor, buffer: vec![0; BUFFER_BYTES], sequence: 0 })
     }
 
@@ -110,12 +106,13 @@ impl Socket {
         // Our port number, which the kernel knows.
         message.extend_from_slice(&[0; 4]);
         message.extend_from_slice(content);
-        retry(|| rustix::net::send(&self.descriptor, &message, SendFlags::empty()))?;
+        let descriptor = descriptor(&self.descriptor)?;
+        retry(|| rustix::net::send(descriptor, &message, SendFlags::empty()))?;
 
         let mut is_consistent = true;
         loop {
             let (length, _) = retry(|| {
-                rustix::net::recv(&self.descriptor, self.buffer.as_mut_slice(), RecvFlags::empty())
+                rustix::net::recv(descriptor, self.buffer.as_mut_slice(), RecvFlags::empty())
             })?;
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -149,7 +146,18 @@ impl Socket {
     }
 }
 
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+/// A socket to the kernel's routing netlink.
+pub(super) fn open(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    // NETLINK_ROUTE is protocol 0.
+    rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)
+}
+
+/// The descriptor in its place, which may be one that the program has closed.
+pub(super) fn descriptor(kept: &Kept) -> io::Result<BorrowedFd<'_>> {
+    kept.get().ok_or_else(|| Errno::BADF.into())
+}
+
+pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(rustix::io::Errno::INTR) => {}
