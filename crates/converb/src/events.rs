@@ -144,6 +144,7 @@ impl Listener for EventQueue {
         self.push(match event {
             AsyncEvent::QueuePair { cookie, event } => Event {
                 kind: match event {
+                    iba::Event::Fatal => EventKind::QueuePairFatal,
                     iba::Event::RequestError => EventKind::RequestError,
                     iba::Event::AccessError => EventKind::AccessError,
                     iba::Event::CommunicationEstablished => EventKind::CommunicationEstablished,

@@ -170,3 +170,55 @@ fn a_message_longer_than_its_receive_ends_both_sides() {
     a.hears(&nak[0]);
     a.completes(&["work 1: RemoteInvalidRequest"]);
 }
+
+#[test]
+fn a_read_without_depth_fails_when_it_is_its_turn() {
+    let [mut a, mut b] = pair(Terms { max_reads: 0, ..Terms::default() });
+    a.posts(1, Write(b.remote(0)), 8);
+    a.posts(2, Read(b.remote(0)), 8);
+    a.posts(3, Write(b.remote(0)), 8);
+    let sent = a.says(&["WRITE_ONLY 100 of 8"]);
+    a.completes(&[]);
+    b.hears(&sent[0]);
+    b.says(&[]);
+    // The next request was about to ask for the answer.
+    a.waits(10_000);
+    let probe = a.says(&["WRITE_ONLY 100 of 8 A"]);
+    b.hears(&probe[0]);
+    let ack = b.says(&["ACK 100"]);
+    a.hears(&ack[0]);
+    a.completes(&[
+        "work 1: Success",
+        "work 2: LocalQpOperationError",
+        "work 3: WorkRequestFlushed",
+    ]);
+    assert_eq!(a.state(), State::Error);
+}
+
+#[test]
+fn data_for_a_request_that_returns_none_is_a_bad_response() {
+    let [mut a, mut b] = pair(Terms::default());
+    a.posts(1, Read(b.remote(0)), 8);
+    b.hears(&a.speaks()[0]);
+    // It answers packet 100.
+    let response = b.says(&["READ_RESPONSE_ONLY 100 +8"]);
+
+    let [mut a, b] = pair(Terms::default());
+    a.posts(1, Write(b.remote(0)), 8);
+    a.posts(2, Write(b.remote(0)), 8);
+    a.speaks();
+    a.hears(&response[0]);
+    a.completes(&["work 1: BadResponse", "work 2: WorkRequestFlushed"]);
+
+    // Before what is expected it is an old one.
+    let [mut a, mut b] = pair(Terms::default());
+    a.posts(1, Write(b.remote(0)), 8);
+    let sent = a.speaks();
+    b.hears(&sent[0]);
+    let ack = b.says(&["ACK 100"]);
+    a.hears(&ack[0]);
+    a.posts(2, Write(b.remote(0)), 8);
+    a.speaks();
+    a.hears(&response[0]);
+    a.completes(&["work 1: Success"]);
+}

@@ -13,6 +13,8 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Event {
+    /// The queue pair could not report a completion and has failed.
+    Fatal = 1,
     /// A peer's request could not be understood or served.
     RequestError = 2,
     /// A peer's request had no right to our memory.
@@ -39,6 +41,8 @@ pub enum Reason {
     DatagramTooLong = 0x104,
     /// A datagram has no address handle.
     NoDestination = 0x105,
+    /// A READ or atomic of a queue pair that was given no depth for them (`max_rd_atomic`).
+    NoReadDepth = 0x106,
     /// The peer refused our request as invalid.
     PeerInvalidRequest = 0x201,
     /// The peer's key, bounds or access rights refused us.

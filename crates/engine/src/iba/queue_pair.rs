@@ -533,6 +533,16 @@ impl QueuePair {
         }
     }
 
+    /// A completion could not be reported, for its queue was overrun: the queue pair goes to the
+    /// error state and says so (IBA 11.6.3.2, a catastrophic error of a work queue).
+    pub fn fail<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        if self.state() != State::Error {
+            self.outbox.failed = true;
+            self.outbox.events.push_back(Event::Fatal);
+            self.fail_if_asked(env);
+        }
+    }
+
     fn has_started_work(&self) -> bool {
         match &self.sending {
             Sending::Reliable(requester) => requester.has_started_work(),

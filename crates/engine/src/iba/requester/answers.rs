@@ -99,8 +99,7 @@ impl Requester {
         let number = self.work_of(psn);
         let work = *self.queue.work(number);
         if !matches!(work.operation, Operation::Read(_)) {
-            Counters::count(&env.counters.dropped_stale_response);
-            return;
+            return self.answered_wrongly(identity, env, outbox, psn);
         }
         let index = psn.since(self.progress[self.queue.slot(number)].first);
         let offset = index * identity.mtu;
@@ -168,7 +167,7 @@ impl Requester {
         let number = self.work_of(psn);
         let operation = self.queue.work(number).operation;
         if !matches!(operation, Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. }) {
-            return Counters::count(&env.counters.dropped_stale_response);
+            return self.answered_wrongly(identity, env, outbox, psn);
         }
         let list = self.queue.entries(number);
         let bytes = result.original.to_ne_bytes();
@@ -177,6 +176,23 @@ impl Requester {
             return self.get_stuck(identity, env, outbox, number, status, reason);
         }
         self.data_arrived(identity, env, outbox, packet, psn);
+    }
+
+    /// Data came for a request that returns none, or none of this kind. At the expected packet
+    /// number that is a bad response (IBA 9.9.2.3); elsewhere it tells nothing.
+    fn answered_wrongly<M: Memory>(
+        &mut self,
+        identity: &Identity,
+        env: &mut Environment<'_, M>,
+        outbox: &mut Outbox,
+        psn: Psn,
+    ) {
+        if psn == self.unacknowledged {
+            let (status, reason) = (Status::BadResponse, Reason::BadResponse);
+            self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+        } else {
+            Counters::count(&env.counters.dropped_stale_response);
+        }
     }
 
     fn take_credit(&mut self, msn: u32, code: u8) {

@@ -44,6 +44,9 @@ impl Requester {
     ) -> Built {
         let number = self.cursor_work;
         let work = *self.queue.work(number);
+        if work.operation.returns_data() && identity.max_reads == 0 {
+            return Built::Failed(Status::LocalQpOperationError, Reason::NoReadDepth);
+        }
         match work.operation {
             Operation::Read(_) => return self.build_read(identity, env, sink, number, index),
             Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. } => {

@@ -292,6 +292,10 @@ impl Requester {
     /// Whether one more READ request may be in flight: the depth agreed with the peer, and the
     /// window in which responses are told apart.
     fn may_read<M: Memory>(&self, identity: &Identity, env: &Environment<'_, M>) -> bool {
+        if identity.max_reads == 0 {
+            // Waiting would be for ever: it fails when it is its turn.
+            return true;
+        }
         let request_packets = env.reads.request_bytes().div_ceil(identity.mtu);
         self.reads.len() < usize::from(identity.max_reads)
             && self.cursor.since(self.unacknowledged) + request_packets <= READ_PACKETS_MAX
