@@ -72,7 +72,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 break;
             };
             let sent = self.outlet.send(&self.port, batch);
-            self.publish(handle, protocol);
+            self.publish(handle, keys, protocol);
             match transmit {
                 Transmit::SinkFull if sent => {}
                 Transmit::SinkFull => {
@@ -100,7 +100,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             // Its turn is over, or it was about to wait for what has happened meanwhile.
             handle.pending.raise();
         }
-        self.publish(handle, protocol);
+        self.publish(handle, keys, protocol);
         self.set_timer(handle, keys, protocol);
     }
 
@@ -132,6 +132,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     pub(crate) fn publish(
         &self,
         handle: &Arc<QueuePairHandle<P::Signal, S>>,
+        keys: &KeyTable,
         protocol: &mut Protocol,
     ) {
         let queue_pair = &mut protocol.queue_pair;
@@ -140,12 +141,20 @@ impl<P: Port, S: Facade> Driver<P, S> {
             handle.unfinished.fetch_sub(retired, Ordering::AcqRel);
         }
         handle.publish_state(queue_pair.state());
+        let mut all_reported = true;
         while let Some((side, completion)) = queue_pair.next_completion() {
             let completion_queue = match side {
                 Side::Send => &handle.send_cq,
                 Side::Receive => &handle.receive_cq,
             };
-            completion_queue.push(completion);
+            all_reported &= completion_queue.push(completion);
+        }
+        if !all_reported && queue_pair.state() != State::Error {
+            self.with_environment(handle, keys, protocol, |queue_pair, env| queue_pair.fail(env));
+            // What it flushes is published the same way, and receives that are posted just now
+            // are flushed by whoever looks next.
+            handle.pending.raise();
+            return self.publish(handle, keys, protocol);
         }
         while let Some(event) = queue_pair.next_event() {
             handle.listener.raise(AsyncEvent::QueuePair { cookie: handle.cookie, event });
