@@ -89,7 +89,7 @@ impl Credit {
                     return Admission::Go;
                 }
                 let asked_at = Time::from_nanoseconds(self.asked_at.load(Relaxed));
-                if peer == ASKED && now.since(asked_at) > FIRST_ANSWER_MAX {
+                if peer == ASKED && now.since(asked_at) >= FIRST_ANSWER_MAX {
                     self.peer.store(FOREIGN, Relaxed);
                     return self.pace(size, now);
                 }

@@ -491,11 +491,15 @@ impl QueuePair {
 
     /// Looks at the clocks; call `poll_transmit` after it.
     pub fn handle_timer<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
-        if let (State::ReadyToSend | State::SendQueueDrain, Sending::Reliable(requester)) =
-            (self.attributes.state, &mut self.sending)
-        {
-            requester.handle_timer(&self.identity, env, &mut self.outbox);
-            self.fail_if_asked(env);
+        if !matches!(self.attributes.state, State::ReadyToSend | State::SendQueueDrain) {
+            return;
+        }
+        match &mut self.sending {
+            Sending::Reliable(requester) => {
+                requester.handle_timer(&self.identity, env, &mut self.outbox);
+                self.fail_if_asked(env);
+            }
+            Sending::Unreliable(sender) => sender.handle_timer(env.now),
         }
     }
 

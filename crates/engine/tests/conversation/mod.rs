@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each conversation uses its part")]
 
 use converb_engine::iba::{
-    Arrival, AttributeMask, Attributes, Environment, Mtu, PathFinder, PathWindow, QueuePair,
-    QueuePairSpec, ReadBudget, ReceiveSource, Service, Side as Queue, State, Transmit,
+    Arrival, AttributeMask, Attributes, CreditMessage, Environment, Mtu, PathFinder, PathWindow,
+    QueuePair, QueuePairSpec, ReadBudget, ReceiveSource, Service, Side as Queue, State, Transmit,
 };
 use converb_engine::memory::{Access, KeyTable, ProtectionDomain, RegionSpec};
 use converb_engine::work::{
@@ -33,11 +33,19 @@ pub struct Terms {
     pub retry_count: u8,
     pub rnr_retry: u8,
     pub max_reads: u8,
+    pub service: Service,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { mtu: Mtu::Bytes1024, timeout: 1, retry_count: 7, rnr_retry: 7, max_reads: 4 }
+        Self {
+            mtu: Mtu::Bytes1024,
+            timeout: 1,
+            retry_count: 7,
+            rnr_retry: 7,
+            max_reads: 4,
+            service: Service::ReliableConnection,
+        }
     }
 }
 
@@ -139,7 +147,7 @@ impl Side {
         let key = keys.register(DOMAIN, spec, 3).unwrap().key;
         let queue_pair = QueuePair::new(&QueuePairSpec {
             qpn: Qpn::new(0x10 + u32::from(index)),
-            service: Service::ReliableConnection,
+            service: terms.service,
             signal_all: true,
             send_capacity: 32,
             send_entries_max: 1,
@@ -188,9 +196,15 @@ impl Side {
         };
         let receive = A::PATH.with(A::PATH_MTU).with(A::DESTINATION).with(A::RECEIVE_PSN);
         let send = A::TIMEOUT.with(A::RETRY_COUNT).with(A::RNR_RETRY).with(A::MAX_READS);
+        let (receive, send) = match terms.service {
+            Service::ReliableConnection => {
+                (receive.with(A::MAX_DESTINATION_READS).with(A::MIN_RNR_TIMER), send)
+            }
+            _ => (receive, A::NONE),
+        };
         let steps = [
             (State::Init, A::PARTITION_KEY_INDEX.with(A::PORT).with(A::ACCESS_FLAGS)),
-            (State::ReadyToReceive, receive.with(A::MAX_DESTINATION_READS).with(A::MIN_RNR_TIMER)),
+            (State::ReadyToReceive, receive),
             (State::ReadyToSend, send.with(A::SEND_PSN)),
         ];
         for (state, mask) in steps {
@@ -315,6 +329,13 @@ impl Side {
         });
     }
 
+    /// How many microseconds from now it wants to look at its clocks; `None` for never.
+    pub fn is_due_in(&mut self) -> Option<u64> {
+        let now = self.now;
+        let deadline = self.within(|queue_pair, env, _| queue_pair.deadline(env));
+        (deadline < Time::NEVER).then(|| deadline.since(now).as_micros() as u64)
+    }
+
     /// The completions since the last look, which must be these.
     #[track_caller]
     pub fn completes(&mut self, expected: &[&str]) {
@@ -334,6 +355,9 @@ impl Side {
 
 /// A packet in a few words: `WRITE_ONLY 100 +8 A` has PSN 100, 8 bytes, and asks for an ACK.
 pub fn describe(bytes: &[u8]) -> String {
+    if let Some(credit) = CreditMessage::parse(bytes) {
+        return format!("CREDIT {:?} {}", credit.kind, credit.count);
+    }
     let packet = Packet::parse(bytes).expect("we wrote it");
     let bth = packet.bth();
     let name = bth.opcode.name().unwrap_or("?").trim_start_matches("RC_").to_owned();

@@ -63,6 +63,12 @@ impl UnreliableSender {
         self.wait_until.unwrap_or(Time::NEVER)
     }
 
+    /// The time to try again may have come. It is not waited for a second time: whom the network
+    /// keeps from sending now would be called again at once, for ever.
+    pub(in crate::iba) fn handle_timer(&mut self, now: Time) {
+        self.wait_until = self.wait_until.filter(|&until| until > now);
+    }
+
     pub(in crate::iba) fn poll_transmit<M: Memory>(
         &mut self,
         identity: &Identity,
