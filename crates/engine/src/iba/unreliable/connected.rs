@@ -1,5 +1,9 @@
 //! The receiving half of an unreliable connection: what is complete is delivered, what has a gap
 //! is dropped without a word (IBA 9.8.2.2).
+//!
+//! An InfiniBand fabric keeps the order of packets and doubles none. An IP network may do both, so
+//! a packet from before the expected one is dropped: its message was delivered, or given up when
+//! a later one came.
 
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::counters::Counters;
@@ -30,13 +34,20 @@ enum Message {
 #[derive(Debug, Default)]
 pub(in crate::iba) struct ConnectedReceiver {
     expected: Psn,
+    /// Whether a packet has come: the first may have any number, as devices take it.
+    started: bool,
     message: Message,
     receive: OpenReceive,
 }
 
+/// No packet comes late by more than this. One that seems to is of a peer that counts elsewhere
+/// since millions of its packets were lost.
+const LATE_MAX: u32 = 1 << 16;
+
 impl ConnectedReceiver {
     pub(in crate::iba) fn start(&mut self, psn: Psn) {
         self.expected = psn;
+        self.started = false;
         self.message = Message::None;
     }
 
@@ -55,6 +66,10 @@ impl ConnectedReceiver {
     ) {
         let psn = packet.bth().psn;
         let position = packet.info().position;
+        if self.is_late(psn) {
+            return Counters::count(&env.counters.duplicate_requests);
+        }
+        self.started = true;
         if psn != self.expected && !self.ignores_gaps() {
             Counters::count(&env.counters.out_of_sequence_requests);
             self.message = Message::None;
@@ -76,6 +91,11 @@ impl ConnectedReceiver {
             OpcodeKind::Write => self.handle_write(identity, env, outbox, packet),
             _ => Counters::count(&env.counters.dropped_malformed),
         }
+    }
+
+    /// Whether a packet comes a second time, or after one that was sent later.
+    fn is_late(&self, psn: Psn) -> bool {
+        self.started && psn.is_before(self.expected) && self.expected.since(psn) <= LATE_MAX
     }
 
     fn ignores_gaps(&self) -> bool {
