@@ -417,7 +417,7 @@ impl QueuePair {
                 receiver.handle_packet(identity, env, outbox, packet);
             }
             (Receiving::Datagram(receiver), _) => {
-                receiver.handle_packet(identity, env, outbox, packet, arrival);
+                receiver.handle_packet(identity, env, outbox, packet, bytes.len(), arrival);
             }
             (Receiving::Reliable(_), Sending::Unreliable(_)) => {
                 unreachable!("both halves are made for one service")

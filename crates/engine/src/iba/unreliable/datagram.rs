@@ -27,12 +27,14 @@ impl DatagramReceiver {
         self.receive.close()
     }
 
+    /// A packet of `length` bytes from the BTH to the pad.
     pub(in crate::iba) fn handle_packet<M: Memory>(
         &mut self,
         identity: &Identity,
         env: &mut Environment<'_, M>,
         outbox: &mut Outbox,
         packet: &Packet<'_>,
+        length: usize,
         arrival: &Arrival,
     ) {
         let Some(deth) = packet.deth() else {
@@ -59,7 +61,7 @@ impl DatagramReceiver {
             solicited: packet.bth().solicited,
             ..Completion::default()
         };
-        let header = global_route(arrival, payload.len());
+        let header = global_route(arrival, length);
         let placed = self
             .receive
             .place(env, 0, &header)
@@ -76,15 +78,15 @@ impl DatagramReceiver {
 
 /// The global route header as RoCEv2 gives it to programs (IBA annex A17): an IPv6 header, or 20
 /// bytes of zero and an IPv4 header, whose checksum tells readers that it is one.
-fn global_route(arrival: &Arrival, payload: usize) -> [u8; GRH_LENGTH] {
+fn global_route(arrival: &Arrival, packet: usize) -> [u8; GRH_LENGTH] {
     let mut header = [0; GRH_LENGTH];
     let (Address::Udp { ip: source, .. }, Address::Udp { ip: local, .. }) =
         (arrival.source, arrival.local)
     else {
         return header;
     };
-    // BTH, DETH and the invariant CRC surround the payload.
-    let length = (Udp::LENGTH + 12 + 8 + payload + (payload.wrapping_neg() & 3) + 4) as u16;
+    // The invariant CRC follows the packet.
+    let length = (Udp::LENGTH + packet + 4) as u16;
     match (source.to_ipv4_mapped(), local.to_ipv4_mapped()) {
         (Some(source), Some(local)) => {
             let mut ip = Ipv4::new(source, local, IpProtocol::UDP, length);
@@ -116,7 +118,9 @@ mod tests {
         let udp =
             |last| Address::Udp { ip: Ipv4Addr::new(10, 0, 0, last).to_ipv6_mapped(), scope: 0 };
         let arrival = Arrival { source: udp(1), local: udp(2), traffic_class: 0x20, hop_limit: 64 };
-        let header = global_route(&arrival, 5);
+        let header = global_route(&arrival, 28);
+        // IP, UDP, the packet and its CRC.
+        assert_eq!(header[22..24], [0, 20 + 8 + 28 + 4]);
         assert_eq!(header[..20], [0; 20]);
         assert_eq!(header[20], 0x45);
         assert_eq!(header[32..40], [10, 0, 0, 1, 10, 0, 0, 2]);
@@ -132,7 +136,8 @@ mod tests {
         let ip = |last| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last);
         let udp = |last| Address::Udp { ip: ip(last), scope: 0 };
         let arrival = Arrival { source: udp(1), local: udp(2), traffic_class: 0, hop_limit: 9 };
-        let header = global_route(&arrival, 4);
+        let header = global_route(&arrival, 28);
+        assert_eq!(header[4..6], [0, 8 + 28 + 4]);
         assert_eq!(header[0] >> 4, 6);
         assert_eq!(header[7], 9);
         assert_eq!(header[8..24], ip(1).octets());
