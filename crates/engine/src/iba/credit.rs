@@ -5,7 +5,9 @@
 //! from your buffer, isn't it?", and the peer answers when its turn comes in its receive buffer:
 //! then everything before it was taken out (or lost on the way). A sender has no more on its way
 //! than the peer granted. A peer that does not answer the first question is no Converb: it gets
-//! no second one, and packets at a moderate pace.
+//! no second one, and packets at a moderate pace. A Converb that has answered and falls silent is
+//! gone or stopped: what is sent to it must complete all the same, so it gets packets at that
+//! pace, and is asked now and then.
 
 use super::path::PathWindow;
 use crate::time::Time;
@@ -22,6 +24,8 @@ pub struct Credit {
     granted: AtomicU32,
     asked: AtomicU32,
     asked_at: AtomicU64,
+    /// Since when somebody waits for an answer; 0 if nobody does.
+    waiting_since: AtomicU64,
     /// When the next packet to a foreign peer may go.
     paced_until: AtomicU64,
     /// Since when packets go to a foreign peer without a long pause.
@@ -37,6 +41,7 @@ impl Default for Credit {
             granted: AtomicU32::new(GRANT_FIRST),
             asked: AtomicU32::new(0),
             asked_at: AtomicU64::new(0),
+            waiting_since: AtomicU64::new(0),
             paced_until: AtomicU64::new(0),
             paced_since: AtomicU64::new(0),
         }
@@ -47,6 +52,8 @@ const UNKNOWN: u8 = 0;
 const ASKED: u8 = 1;
 const CONVERB: u8 = 2;
 const FOREIGN: u8 = 3;
+/// A Converb that does not answer any more.
+const SILENT: u8 = 4;
 
 /// What may be on its way before the peer said how much.
 const GRANT_FIRST: u32 = 48 << 10;
@@ -56,6 +63,11 @@ const GRANT_MIN: u32 = 20 << 10;
 const FIRST_ANSWER_MAX: Duration = Duration::from_millis(200);
 /// A question is repeated after this when the sender waits for its answer.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
+/// So long a sender waits for a peer that used to answer; longer than a machine under load stops
+/// a process.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// How often a silent peer is asked.
+const ASK_SILENT: Duration = Duration::from_millis(100);
 /// The pace toward peers that grant nothing, in `truesize` per microsecond. Nothing tells what
 /// they bear, so it begins with what an emulated machine does and doubles while sending goes on.
 const PACE_FIRST: u64 = 16;
@@ -82,11 +94,15 @@ impl Credit {
     pub fn admit(&self, size: u32, now: Time) -> Admission {
         match self.peer.load(Relaxed) {
             UNKNOWN => Admission::Go,
-            FOREIGN => self.pace(size, now),
+            FOREIGN | SILENT => self.pace(size, now),
             peer => {
                 let on_the_way = self.on_the_way();
                 if on_the_way == 0 || on_the_way + size <= self.granted.load(Relaxed) {
                     return Admission::Go;
+                }
+                if peer == CONVERB && self.has_waited(now) > SILENCE_MAX {
+                    self.peer.store(SILENT, Relaxed);
+                    return self.pace(size, now);
                 }
                 let asked_at = Time::from_nanoseconds(self.asked_at.load(Relaxed));
                 if peer == ASKED && now.since(asked_at) >= FIRST_ANSWER_MAX {
@@ -97,6 +113,12 @@ impl Credit {
                 Admission::Wait((asked_at + again).max(now + Duration::from_micros(100)))
             }
         }
+    }
+
+    /// For how long senders have waited for an answer; from now on, if none did.
+    fn has_waited(&self, now: Time) -> Duration {
+        let begins = self.waiting_since.compare_exchange(0, now.nanoseconds(), Relaxed, Relaxed);
+        begins.map_or_else(|since| now.since(Time::from_nanoseconds(since)), |_| Duration::ZERO)
     }
 
     fn pace(&self, size: u32, now: Time) -> Admission {
@@ -143,6 +165,7 @@ impl Credit {
                 unasked >= self.granted.load(Relaxed) / 3
                     || (waiting && now.since(asked_at) >= ASK_AGAIN)
             }
+            SILENT => now.since(Time::from_nanoseconds(self.asked_at.load(Relaxed))) >= ASK_SILENT,
             _ => false,
         }
     }
@@ -150,10 +173,12 @@ impl Credit {
     /// The peer's answer: everything before `count` has left its buffer, and `grant` more may be
     /// on its way.
     pub fn answered(&self, count: u32, grant: u32) {
-        self.peer.store(CONVERB, Relaxed);
+        self.waiting_since.store(0, Relaxed);
+        let was_silent = self.peer.swap(CONVERB, Relaxed) == SILENT;
         let confirmed = self.confirmed.load(Relaxed);
         let progress = count.wrapping_sub(confirmed);
-        if progress <= self.on_the_way() {
+        // At a pace more may have been sent than counts tell apart.
+        if was_silent || progress <= self.on_the_way() {
             self.confirmed.store(count, Relaxed);
         }
         self.granted.store(grant.max(GRANT_MIN), Relaxed);
@@ -329,6 +354,29 @@ mod tests {
         sent_in(at(1300), at(9000));
         let later = sent_in(at(9000), at(10_000));
         assert!((480_000_000..530_000_000).contains(&later), "{later} in a later second");
+    }
+
+    #[test]
+    fn a_peer_that_falls_silent_is_not_waited_for_for_ever() {
+        let credit = Credit::default();
+        let question = credit.question(1, at(0), false).unwrap();
+        credit.answered(question.count, 30_000);
+        credit.sent(30_000);
+        assert!(matches!(credit.admit(1000, at(1)), Admission::Wait(_)));
+        assert!(matches!(credit.admit(1000, at(2001)), Admission::Wait(_)));
+        assert_eq!(credit.admit(1000, at(2002)), Admission::Go);
+        // At the first pace, and asked now and then.
+        while credit.admit(1000, at(2002)) == Admission::Go {
+            credit.sent(1000);
+        }
+        let question = credit.question(1, at(2003), false).expect("it was asked long ago");
+        assert!(credit.question(1, at(2050), false).is_none());
+        assert!(credit.question(1, at(2103), false).is_some());
+        credit.answered(question.count, 30_000);
+        assert_eq!(credit.admit(30_000, at(2104)), Admission::Go);
+        credit.sent(30_000);
+        assert!(matches!(credit.admit(1000, at(2105)), Admission::Wait(_)));
+        assert!(matches!(credit.admit(1000, at(4000)), Admission::Wait(_)));
     }
 
     #[test]
