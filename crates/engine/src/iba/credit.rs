@@ -192,7 +192,8 @@ impl Credit {
         }
     }
 
-    fn on_the_way(&self) -> u32 {
+    /// How much was sent that the peer has not confirmed.
+    pub fn on_the_way(&self) -> u32 {
         self.sent.load(Relaxed).wrapping_sub(self.confirmed.load(Relaxed))
     }
 }
