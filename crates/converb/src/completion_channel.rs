@@ -65,7 +65,7 @@ impl CompletionChannel {
                 driver.wait_event(&self.handle, &|| false);
             }
             self.handle.signal().take().map_err(system)?;
-            // The event of a queue that was destroyed is gone, but its signal is not.
+            // The event of a queue that was destroyed meanwhile is gone.
             let _handing_out = self.handing_out.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(queue) = self.handle.take_event() {
                 return Ok(take(queue));
@@ -77,7 +77,10 @@ impl CompletionChannel {
     pub(crate) fn forget(&self, queue: u64) {
         if self.runtime.0.is_ours() {
             let _handing_out = self.handing_out.lock().unwrap_or_else(PoisonError::into_inner);
-            self.handle.forget(queue);
+            for _ in 0..self.handle.forget(queue) {
+                // Else a program would find the descriptor readable and then wait for ever.
+                self.handle.signal().take_back();
+            }
         }
     }
 

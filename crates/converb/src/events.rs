@@ -1,12 +1,11 @@
 //! Asynchronous events: what happens to a device or an object while nobody asks.
 
-use converb_driver::{AsyncEvent, Listener};
+use converb_driver::{AsyncEvent, Listener, Signal};
 use converb_engine::iba;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{ReadWriteFlags, preadv2};
+use converb_link::EventSignal;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
 /// What happened (`enum ibv_event_type`; the values are the ABI's).
@@ -66,8 +65,8 @@ pub struct Event {
 /// The events of a context that wait to be read, and the descriptor that says so.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// A semaphore: it is readable as long as its value, the number of events, is above 0.
-    descriptor: OwnedFd,
+    /// Raised once for each of them.
+    signal: EventSignal,
     waiting: Mutex<VecDeque<Event>>,
 }
 
@@ -76,13 +75,11 @@ const WAITING_MAX: usize = 4096;
 
 impl EventQueue {
     pub(crate) fn new() -> io::Result<Self> {
-        // The program decides about O_NONBLOCK, as it does for the kernel's descriptors.
-        let descriptor = eventfd(0, EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC)?;
-        Ok(Self { descriptor, waiting: Mutex::new(VecDeque::new()) })
+        Ok(Self { signal: EventSignal::new()?, waiting: Mutex::default() })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.signal.as_fd()
     }
 
     /// Adds an event; never blocks.
@@ -90,8 +87,8 @@ impl EventQueue {
         let mut waiting = self.lock();
         if waiting.len() < WAITING_MAX {
             waiting.push_back(event);
-            // The counter holds far more than WAITING_MAX, so this neither blocks nor fails.
-            let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
+            // Its counter holds far more than WAITING_MAX, so this does not wait.
+            self.signal.raise();
         }
     }
 
@@ -103,8 +100,7 @@ impl EventQueue {
     /// `EAGAIN` from a non-blocking descriptor without an event; `EINTR`.
     pub(crate) fn take<T>(&self, take: impl FnOnce(Event) -> T) -> io::Result<T> {
         loop {
-            let mut count = [0; 8];
-            rustix::io::read(&self.descriptor, &mut count)?;
+            self.signal.take()?;
             // An event whose object was destroyed meanwhile has been withdrawn.
             let mut waiting = self.lock();
             if let Some(event) = waiting.pop_front() {
@@ -119,19 +115,9 @@ impl EventQueue {
         let before = waiting.len();
         waiting.retain(|event| event.element != element);
         for _ in waiting.len()..before {
-            // Their counts go too, or a program would find the descriptor readable and then wait
-            // for ever. What `take` has counted already it counts back by looking again.
-            self.uncount();
+            // Else a program would find the descriptor readable and then wait for ever.
+            self.signal.take_back();
         }
-    }
-
-    /// Takes one from the count, if there is one, whatever the program has made of O_NONBLOCK.
-    fn uncount(&self) {
-        /// Without a position, which a stream does not have.
-        const HERE: u64 = u64::MAX;
-        let mut count = [0; 8];
-        let mut buffer = [std::io::IoSliceMut::new(&mut count)];
-        let _ = preadv2(&self.descriptor, &mut buffer, HERE, ReadWriteFlags::NOWAIT);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Event>> {

@@ -33,7 +33,7 @@ impl<G: Signal, S: Facade> Channel<G, S> {
     }
 
     /// Forgets the events of a completion queue that is destroyed; returns how many there were.
-    /// Their signals stay raised: a waiter that finds no event waits again.
+    /// Their signals stay raised; a waiter that finds no event waits again.
     pub fn forget(&self, cookie: u64) -> usize {
         let mut events = self.events.lock();
         let before = events.len();

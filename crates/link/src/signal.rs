@@ -2,7 +2,8 @@
 
 use converb_driver::Signal;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// An eventfd that counts events that wait; each read takes one. The program sees it: it polls
@@ -31,6 +32,17 @@ impl EventSignal {
     pub fn take(&self) -> Result<(), Errno> {
         rustix::io::read(&self.descriptor, &mut [0u8; 8]).map(|_| ())
     }
+
+    /// Takes back one event that has been raised and will never be told. If there is none any more
+    /// somebody is about to look for it, and will not find it. Never waits, whatever the program
+    /// has made of O_NONBLOCK.
+    pub fn take_back(&self) {
+        /// Without a position, which a stream does not have.
+        const HERE: u64 = u64::MAX;
+        let mut count = [0u8; 8];
+        let mut buffer = [IoSliceMut::new(&mut count)];
+        let _ = preadv2(&self.descriptor, &mut buffer, HERE, ReadWriteFlags::NOWAIT);
+    }
 }
 
 impl Signal for EventSignal {
@@ -58,6 +70,12 @@ mod tests {
         signal.raise();
         assert_eq!(signal.take(), Ok(()));
         assert_eq!(signal.take(), Ok(()));
+        signal.raise();
+        signal.raise();
+        signal.take_back();
+        assert_eq!(signal.take(), Ok(()));
+        // It is blocking still, and this does not wait.
+        signal.take_back();
         let flags = fcntl_getfl(&signal).expect("open");
         fcntl_setfl(&signal, flags | OFlags::NONBLOCK).expect("open");
         assert_eq!(signal.take(), Err(Errno::AGAIN));
