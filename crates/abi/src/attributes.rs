@@ -37,6 +37,7 @@ pub(crate) fn requested(
         max_destination_reads: attributes.max_dest_rd_atomic,
         partition_key_index: attributes.pkey_index,
         port: attributes.port_num,
+        draining: attributes.en_sqd_async_notify != 0,
         ..Attributes::default()
     };
     // Only what the mask names is looked at: the rest of the structure may be anything.

@@ -178,7 +178,8 @@ pub struct Attributes {
     pub partition_key_index: u16,
     /// The port; 1 is the only one.
     pub port: u8,
-    /// Whether the send queue is still draining (`sq_draining`).
+    /// Whether the send queue is still draining (`sq_draining`); as an argument: whether to raise an
+    /// event when it has drained (`en_sqd_async_notify`).
     pub draining: bool,
 }
 
