@@ -2,6 +2,7 @@
 
 use crate::guard::Errno;
 use crate::layout::{ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use core::ffi::c_int;
 
 /// A request that was looked through.
 pub(crate) struct ExtendedRequest {
@@ -18,9 +19,25 @@ const HAS_SEND_OPERATIONS: u32 = 1 << 6;
 /// The mask bits that verbs.h defines; another one is from a newer header than we know.
 const KNOWN: u32 = 0b111_1111;
 
-/// `enum ibv_qp_create_send_ops_flags`: writes, sends, reads, atomics; what needs memory windows is
-/// not there.
-const OPERATIONS: u64 = 0b111_1111;
+/// `enum ibv_qp_create_send_ops_flags`, as far as it is there.
+const WRITES: u64 = 0b11;
+const SENDS: u64 = 0b11 << 2;
+const READS_AND_ATOMICS: u64 = 0b111 << 4;
+const SEND_WITH_INVALIDATE: u64 = 1 << 9;
+
+/// `IBV_QPT_UC` and `IBV_QPT_UD`.
+const UNRELIABLE_CONNECTION: c_int = 3;
+const UNRELIABLE_DATAGRAM: c_int = 4;
+
+/// The operations that the functions of `struct ibv_qp_ex` build for a service. Which services
+/// there are is for creation to say.
+fn operations_of(service: c_int) -> u64 {
+    match service {
+        UNRELIABLE_DATAGRAM => SENDS,
+        UNRELIABLE_CONNECTION => SENDS | WRITES,
+        _ => SENDS | WRITES | READS_AND_ATOMICS | SEND_WITH_INVALIDATE,
+    }
+}
 
 /// Refuses what is not there.
 pub(crate) fn check(initial: &ibv_qp_init_attr_ex) -> Result<ExtendedRequest, Errno> {
@@ -33,7 +50,7 @@ pub(crate) fn check(initial: &ibv_qp_init_attr_ex) -> Result<ExtendedRequest, Er
         (initial.comp_mask & HAS_SEND_OPERATIONS != 0).then_some(initial.send_ops_flags);
     if initial.comp_mask & !supported != 0
         || has_flags
-        || operations.is_some_and(|operations| operations & !OPERATIONS != 0)
+        || operations.is_some_and(|operations| operations & !operations_of(initial.qp_type) != 0)
     {
         return Err(Errno::NOT_SUPPORTED);
     }

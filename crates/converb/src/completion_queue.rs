@@ -24,7 +24,8 @@ impl CompletionQueue {
     /// among asynchronous events.
     ///
     /// # Errors
-    /// `Invalid` for a capacity of 0 or beyond the device's, or why the network cannot be joined.
+    /// `Invalid` for a capacity of 0 or beyond the device's or a channel of another context, or why
+    /// the network cannot be joined.
     pub fn new(
         context: &Arc<Context>,
         capacity: usize,
@@ -32,6 +33,11 @@ impl CompletionQueue {
         number: u64,
     ) -> Result<Arc<Self>, Error> {
         check_capacity(capacity)?;
+        if channel.is_some_and(|channel| !Arc::ptr_eq(channel.context(), context)) {
+            return Err(Error::Invalid(
+                "the channel belongs to a device that was opened another time",
+            ));
+        }
         let runtime = Runtime::get()?;
         let handle = CompletionQueueHandle::new(
             capacity,

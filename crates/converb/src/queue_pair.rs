@@ -9,7 +9,7 @@ use crate::protection_domain::ProtectionDomain;
 use crate::runtime::{QueuePairHandle, Runtime};
 use crate::shared_receive_queue::SharedReceiveQueue;
 use converb_driver::{NewQueuePair, Port};
-use converb_engine::iba::{AttributeMask, Attributes, Service, State};
+use converb_engine::iba::{AttributeMask, Attributes, ModifyError, Service, State};
 use converb_engine::work::{PostError, ReceiveRequest, SendRequest};
 use converb_wire::{Psn, Qpn};
 use std::sync::Arc;
@@ -84,8 +84,8 @@ impl QueuePair {
     /// A new queue pair, in the state RESET.
     ///
     /// # Errors
-    /// `Invalid` for capacities beyond the device's, `TooMany`, or why the network cannot be
-    /// joined.
+    /// `Invalid` for capacities beyond the device's or queues of another context, `TooMany`, or why
+    /// the network cannot be joined.
     pub fn new(
         domain: &Arc<ProtectionDomain>,
         options: QueuePairOptions,
@@ -101,6 +101,13 @@ impl QueuePair {
             return Err(Error::Invalid("a queue's capacity is beyond the device's"));
         }
         let shared = options.shared_receives.as_ref();
+        let is_ours = |context| Arc::ptr_eq(context, domain.context());
+        if !is_ours(options.send_queue.context())
+            || !is_ours(options.receive_queue.context())
+            || !shared.is_none_or(|shared| is_ours(shared.context()))
+        {
+            return Err(Error::Invalid("a queue belongs to a device that was opened another time"));
+        }
         let runtime = Runtime::get()?;
         runtime.start_threads()?;
         runtime.count_for(domain.context().device().name());
@@ -164,7 +171,17 @@ impl QueuePair {
     /// # Errors
     /// `Modify` says which rule the arguments break; `Forked`.
     pub fn modify(&self, attributes: &Attributes, mask: AttributeMask) -> Result<(), Error> {
-        self.runtime.0.check()?.modify(&self.handle, attributes, mask).map_err(Error::Modify)
+        let driver = self.runtime.0.check()?;
+        let most = DeviceAttributes::ALL.max_reads;
+        for (bit, depth) in [
+            (AttributeMask::MAX_READS, attributes.max_reads),
+            (AttributeMask::MAX_DESTINATION_READS, attributes.max_destination_reads),
+        ] {
+            if mask.contains(bit) && depth > most {
+                return Err(Error::Modify(ModifyError::BadValue(bit)));
+            }
+        }
+        driver.modify(&self.handle, attributes, mask).map_err(Error::Modify)
     }
 
     /// Its attributes.

@@ -1,6 +1,7 @@
 //! Shared receive queues: receives for several queue pairs.
 
 use crate::attributes::DeviceAttributes;
+use crate::context::Context;
 use crate::error::Error;
 use crate::events::Element;
 use crate::memory_region::RuntimeRef;
@@ -113,6 +114,10 @@ impl SharedReceiveQueue {
         if !self.is_closed.swap(true, Ordering::AcqRel) {
             self.domain.context().events().withdraw(Element::SharedReceiveQueue(self.number));
         }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.domain.context()
     }
 
     pub(crate) fn handle(&self) -> &Arc<ReceiveQueue<Std>> {

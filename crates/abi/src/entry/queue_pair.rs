@@ -4,7 +4,7 @@ use crate::attributes;
 use crate::extended_attributes;
 use crate::guard::{self, Errno};
 use crate::layout::*;
-use crate::objects::QueuePairObject;
+use crate::objects::{ProtectionDomainObject, QueuePairObject};
 use crate::posting;
 use core::ffi::c_int;
 
@@ -23,12 +23,18 @@ pub(crate) unsafe extern "C" fn create_qp(
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     initial: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     guard::pointer(|| {
         // SAFETY: the program passes the structure.
         let request = extended_attributes::check(unsafe { &*initial })?;
+        // SAFETY: the domain is alive.
+        if unsafe { ProtectionDomainObject::from_pointer(request.domain) }.context_pointer()
+            != context
+        {
+            return Err(Errno::INVALID);
+        }
         // SAFETY: the domain is alive, and the program passes the structure.
         unsafe {
             let created = QueuePairObject::allocate(
