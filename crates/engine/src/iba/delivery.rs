@@ -2,7 +2,7 @@
 
 use super::environment::Environment;
 use super::event::Side;
-use super::queue_pair::Outbox;
+use super::outbox::Outbox;
 use crate::completion::Completion;
 use crate::execution::{ExecutionError, scatter};
 use crate::memory::Memory;

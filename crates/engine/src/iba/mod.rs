@@ -8,6 +8,7 @@ mod delivery;
 mod environment;
 mod event;
 mod local_error;
+mod outbox;
 mod path;
 mod queue_pair;
 mod read_budget;

@@ -12,6 +12,7 @@ use super::arrival::Arrival;
 use super::attributes::{AttributeMask, Attributes, ModifyError, Mtu};
 use super::environment::Environment;
 use super::event::{Event, Reason, Side};
+use super::outbox::Outbox;
 use super::path::PathWindow;
 use super::read_budget::ReadBudget;
 use super::requester::Requester;
@@ -28,7 +29,6 @@ use crate::transmit::PacketSink;
 use crate::work::{Operation, ReceiveWork, SendRing};
 use converb_wire::{Bth, Opcode, OpcodeKind, Packet, Psn, Qpn, Transport};
 use core::sync::atomic::AtomicU64;
-use std::collections::VecDeque;
 
 /// What a queue pair is created with.
 #[derive(Clone, Copy, Debug)]
@@ -74,32 +74,6 @@ impl Identity {
 
     pub(super) fn bth(&self, opcode: Opcode, psn: Psn) -> Bth {
         Bth::new(opcode, self.destination, psn)
-    }
-}
-
-/// What a queue pair gives back besides packets.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    completions: VecDeque<(Side, Completion)>,
-    pub(super) events: VecDeque<Event>,
-    /// Send work requests that left the queue, for the poster's count.
-    pub(super) retired: u32,
-    /// One half of the queue pair failed: it goes to the error state.
-    pub(super) failed: bool,
-    /// The send queue of an unreliable queue pair failed: it stops, receiving goes on.
-    pub(super) send_failed: bool,
-    ready_to_send: bool,
-}
-
-impl Outbox {
-    pub(super) fn complete(&mut self, side: Side, completion: Completion) {
-        self.completions.push_back((side, completion));
-    }
-
-    pub(super) fn event_before_ready_to_send(&mut self, event: Event) {
-        if !self.ready_to_send {
-            self.events.push_back(event);
-        }
     }
 }
 

@@ -12,8 +12,9 @@ mod received;
 
 use super::environment::Environment;
 use super::event::Reason;
+use super::outbox::Outbox;
 use super::path::truesize;
-use super::queue_pair::{Identity, Outbox, Transmit};
+use super::queue_pair::{Identity, Transmit};
 use super::recovery::{Recovery, Verdict};
 use super::timers::{Due, Timers};
 use crate::completion::Status;

@@ -10,7 +10,8 @@ mod reply;
 
 use super::environment::Environment;
 use super::event::Event;
-use super::queue_pair::{Identity, Outbox};
+use super::outbox::Outbox;
+use super::queue_pair::Identity;
 use super::stash::Stash;
 use crate::counters::Counters;
 use crate::execution::RemotePlan;

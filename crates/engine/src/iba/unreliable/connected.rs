@@ -11,7 +11,8 @@ use crate::execution::RemotePlan;
 use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
 use crate::iba::local_error::local_error;
-use crate::iba::queue_pair::{Identity, Outbox};
+use crate::iba::outbox::Outbox;
+use crate::iba::queue_pair::Identity;
 use crate::memory::{Access, Memory};
 use converb_wire::{OpcodeKind, Packet, Position, Psn};
 

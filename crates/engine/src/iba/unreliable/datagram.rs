@@ -8,7 +8,8 @@ use crate::iba::arrival::Arrival;
 use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
 use crate::iba::local_error::local_error;
-use crate::iba::queue_pair::{Identity, Outbox};
+use crate::iba::outbox::Outbox;
+use crate::iba::queue_pair::Identity;
 use crate::memory::Memory;
 use converb_wire::{IpProtocol, Ipv4, Packet, Udp};
 
