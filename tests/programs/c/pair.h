@@ -6,24 +6,10 @@
 #ifndef PAIR_H
 #define PAIR_H
 
-#include <infiniband/verbs.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "check.h"
+
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define CHECK(condition)                                                                          \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);               \
-            exit(1);                                                                              \
-        }                                                                                         \
-    } while (0)
 
 /* What one side tells the other. */
 struct card {
@@ -41,13 +27,6 @@ struct side {
     union ibv_gid gid;
     enum ibv_mtu mtu;
 };
-
-static inline double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 /* A word to the other side, or one from it. */
 static inline void tell(struct side *side, const void *what, size_t size)
