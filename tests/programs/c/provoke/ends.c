@@ -30,7 +30,7 @@ void open_end(struct end *end)
 struct terms usual(void)
 {
     return (struct terms){.type = IBV_QPT_RC, .rights = ALL_RIGHTS, .rnr_retry = 1,
-                          .qkey = 0x1234};
+                          .qkey = 0x1234, .timeout = 10};
 }
 
 struct ibv_qp *make_end_qp(struct end *end, enum ibv_qp_type type, struct ibv_cq *cq)
@@ -68,7 +68,7 @@ void raise_end(struct end *end, const struct end *other, struct terms terms, int
                              (is_rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)));
     if (!to_send)
         return;
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 1,
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = terms.timeout, .retry_cnt = 1,
                                 .rnr_retry = terms.rnr_retry, .sq_psn = 7,
                                 .max_rd_atomic = terms.no_reads ? 0 : 4};
     CHECK(!ibv_modify_qp(end->qp, &attr,

@@ -68,6 +68,8 @@ struct end {
 struct terms {
     enum ibv_qp_type type;
     int rights, no_reads, no_peer_reads, absent, rnr_retry, target_not_sending;
+    /* The exponent of the local ACK timeout. */
+    int timeout;
     uint32_t qkey;
 };
 
@@ -93,5 +95,6 @@ void try_datagrams(void);
 void try_refusals(void);
 void try_shared_receives(void);
 void try_events(void);
+void try_forged(const char *address);
 
 #endif
