@@ -73,6 +73,51 @@ def links_and_addresses(bench):
         raise Failure("ibv_asyncwatch ended")
 
 
+def shown_before_told(bench):
+    """A program that asks when it is told finds what it was told of, and what stays at its
+    place."""
+    near, far = bench.topology.client, bench.topology.server
+    program = bench.start(near, ["port_events"], "program")
+    deadline = time.monotonic() + 30
+    seen = 0
+
+    def expect(kind, state, has=(), lacks=()):
+        """The next line is of this event and shows this."""
+        nonlocal seen
+        seen += 1
+        while len(program.output().splitlines()) < seen:
+            if time.monotonic() > deadline or not program.running():
+                raise Failure("event %d did not come:\n%s%s"
+                              % (kind, program.output(), program.errors()))
+            time.sleep(0.02)
+        words = program.output().splitlines()[seen - 1].split()
+        if words[1] != str(kind) or words[5] != state or set(has) - set(words) \
+                or [word for word in words for gone in lacks if word.endswith("=" + gone)]:
+            raise Failure("event %d should show %s, %s without %s:\n%s"
+                          % (kind, state, has, lacks, program.output()))
+
+    first = ["0=::ffff:10.99.0.2", "1=::ffff:10.99.0.2", "3=::ffff:10.99.0.2", "2=fd99::2"]
+    expect(-1, "active", first)
+    far.ip_command("link", "set", "veth0", "down")
+    expect(10, "down", first)
+    far.ip_command("link", "set", "veth0", "up")
+    expect(9, "active", first)
+    # Link-local addresses have 4, so the newcomers come behind, whatever their family.
+    near.ip_command("addr", "add", "10.99.7.1/24", "dev", "veth0")
+    expect(18, "active", first + ["5=::ffff:10.99.7.1"])
+    near.ip_command("addr", "add", "10.99.8.1/24", "dev", "veth0")
+    expect(18, "active", first + ["5=::ffff:10.99.7.1", "6=::ffff:10.99.8.1"])
+    near.ip_command("addr", "del", "10.99.7.1/24", "dev", "veth0")
+    expect(18, "active", first + ["6=::ffff:10.99.8.1"], ["::ffff:10.99.7.1"])
+    near.ip_command("addr", "add", "fd99:7::1/64", "dev", "veth0", "nodad")
+    expect(18, "active", first + ["5=fd99:7::1", "6=::ffff:10.99.8.1"])
+    # The first goes: its indices pass to the next, which keeps its own as well.
+    near.ip_command("addr", "del", "10.99.0.2/24", "dev", "veth0")
+    expect(18, "active", ["0=::ffff:10.99.8.1", "2=fd99::2", "6=::ffff:10.99.8.1"],
+           ["::ffff:10.99.0.2"])
+    program.kill()
+
+
 # Opens a device, closes every descriptor but the program's own and the event descriptor, and
 # waits: the watch has to notice, and begin anew.
 CLOSED = r"""
@@ -122,5 +167,6 @@ def descriptors_closed(bench):
 
 SCENARIOS = [
     Scenario("links and addresses come and go", "veth1500", links_and_addresses),
+    Scenario("ports show what is told of them", "veth1500", shown_before_told),
     Scenario("a port is watched without descriptors", "veth1500", descriptors_closed),
 ]
