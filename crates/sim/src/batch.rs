@@ -1,7 +1,8 @@
 //! Packets on their way out of a node and into one.
 
+use crate::addresses::number_of;
 use crate::network::Frame;
-use converb_engine::{Address, AddressVector, PacketSink};
+use converb_engine::{AddressVector, PacketSink};
 use converb_wire::Qpn;
 use std::collections::VecDeque;
 
@@ -24,13 +25,16 @@ impl PacketSink for Outgoing {
         if self.frames.len() >= self.packets_max {
             return None;
         }
-        let destination = match path.remote {
-            Address::Lid(lid) => lid,
-            _ => u16::MAX,
-        };
         // Not zeros: whoever leaves bytes unwritten is found by the peer.
         let bytes = vec![0xee; length];
-        self.frames.push_back(Frame { source: self.source, destination, bytes, checksum: 0 });
+        self.frames.push_back(Frame {
+            source: self.source,
+            destination: number_of(path.remote),
+            traffic_class: path.traffic_class,
+            hop_limit: path.hop_limit,
+            bytes,
+            checksum: 0,
+        });
         self.frames.back_mut().map(|frame| frame.bytes.as_mut_slice())
     }
 

@@ -5,6 +5,7 @@
 //! number that a seed does not decide: a seed replays its run exactly. Read `run.rs` next, then
 //! `scenario/` (what a seed stands for), `world.rs` (time) and `model/` (what is checked).
 
+mod addresses;
 mod batch;
 mod dice;
 mod facade;
@@ -23,4 +24,5 @@ mod world;
 
 pub use facade::SimFacade;
 pub use run::{Outcome, run};
+pub use scenario::Kind;
 pub use trace::Trace;

@@ -1,7 +1,7 @@
 //! Plays many seeds, or one with its trace; see `--help`.
 
 use clap::Parser;
-use converb_sim::{Trace, run};
+use converb_sim::{Kind, Trace, run};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -22,6 +22,9 @@ struct Arguments {
     /// Play this seed alone and print its trace: packets, posts and completions with virtual time.
     #[arg(long)]
     seed: Option<u64>,
+    /// Play scenarios of this kind only: reliable, atomic, unreliable, datagram or shared.
+    #[arg(long, value_name = "KIND", value_parser = Kind::named)]
+    only: Option<Kind>,
     /// Break a rule on purpose (needs a build with `--features planted-faults`).
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
@@ -39,7 +42,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if let Some(seed) = arguments.seed {
-        return replay(seed);
+        return replay(seed, arguments.only);
     }
     if arguments.prove {
         return prove(&arguments);
@@ -56,9 +59,9 @@ fn main() -> ExitCode {
     if total.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(seed: u64) -> ExitCode {
+fn replay(seed: u64, kind: Option<Kind>) -> ExitCode {
     let trace = Trace::on();
-    let outcome = run(seed, &trace);
+    let outcome = run(seed, kind, &trace);
     print!("{}", trace.text());
     match outcome.failure {
         None => {
@@ -94,7 +97,7 @@ fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
                     if seed >= end || (stop_early && !lock().failures.is_empty()) {
                         return;
                     }
-                    let outcome = run(seed, &Trace::off());
+                    let outcome = run(seed, arguments.only, &Trace::off());
                     let mut total = lock();
                     total.completions += outcome.completions;
                     match outcome.failure {
@@ -118,12 +121,15 @@ fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
 }
 
 fn print_failure(arguments: &Arguments, seed: u64, why: &str) {
+    let only = arguments.only.map_or_else(String::new, |kind| format!(" --only {}", kind.name()));
     let (features, plant) = match &arguments.plant {
         Some(name) => (" --features planted-faults", format!(" --plant {name}")),
         None => ("", String::new()),
     };
     println!("seed {seed} failed: {why}");
-    println!("  replay: cargo run --release -p converb-sim{features} -- --seed {seed}{plant}");
+    println!(
+        "  replay: cargo run --release -p converb-sim{features} -- --seed {seed}{only}{plant}"
+    );
 }
 
 #[cfg(feature = "planted-faults")]
@@ -131,14 +137,18 @@ mod planting {
     use super::{Arguments, ExitCode, play};
     use converb_engine::planted::{Planted, choose};
 
-    /// The rules that can be broken, by name: those of reliable connections and of the driver.
-    const RULES: [(&str, Planted); 8] = [
+    /// The rules that can be broken, by name.
+    const RULES: [(&str, Planted); 12] = [
         ("ack-loses-completion", Planted::AckLosesCompletion),
         ("duplicate-write-runs-twice", Planted::DuplicateWriteRunsTwice),
         ("bound-unchecked", Planted::BoundUnchecked),
         ("rnr-retry-uncounted", Planted::RnrRetryUncounted),
         ("flush-succeeds", Planted::FlushSucceeds),
         ("lost-wake-up", Planted::LostWakeUp),
+        ("wrong-queue-key-delivered", Planted::WrongQueueKeyDelivered),
+        ("uc-gap-unnoticed", Planted::UcGapUnnoticed),
+        ("limit-event-twice", Planted::LimitEventTwice),
+        ("duplicate-atomic-runs-twice", Planted::DuplicateAtomicRunsTwice),
         ("immediate-keeps-receive", Planted::ImmediateKeepsReceive),
         ("fence-ignored", Planted::FenceIgnored),
     ];

@@ -21,6 +21,15 @@ impl NodeMemory {
         look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn exchange(&self, address: u64, new: impl FnOnce(u64) -> u64) -> Result<u64, Fault> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let range = Self::range(address, 8, bytes.len())?;
+        let word: [u8; 8] = bytes[range.clone()].try_into().map_err(|_| Fault { address })?;
+        let old = u64::from_ne_bytes(word);
+        bytes[range].copy_from_slice(&new(old).to_ne_bytes());
+        Ok(old)
+    }
+
     fn range(address: u64, length: usize, size: usize) -> Result<Range<usize>, Fault> {
         let offset = address.checked_sub(BASE).and_then(|offset| usize::try_from(offset).ok());
         let start = offset.ok_or(Fault { address })?;
@@ -44,11 +53,11 @@ impl Memory for NodeMemory {
         Ok(())
     }
 
-    fn compare_and_swap(&self, address: u64, _: u64, _: u64) -> Result<u64, Fault> {
-        Err(Fault { address })
+    fn compare_and_swap(&self, address: u64, compare: u64, swap: u64) -> Result<u64, Fault> {
+        self.exchange(address, |old| if old == compare { swap } else { old })
     }
 
-    fn fetch_and_add(&self, address: u64, _: u64) -> Result<u64, Fault> {
-        Err(Fault { address })
+    fn fetch_and_add(&self, address: u64, add: u64) -> Result<u64, Fault> {
+        self.exchange(address, |old| old.wrapping_add(add))
     }
 }

@@ -10,6 +10,10 @@ pub struct Frame {
     pub source: u16,
     /// The address of the node it goes to.
     pub destination: u16,
+    /// The IP traffic class.
+    pub traffic_class: u8,
+    /// The IP time to live.
+    pub hop_limit: u8,
     /// The transport packet.
     pub bytes: Vec<u8>,
     /// What the link's invariant CRC is on a real network.
@@ -72,17 +76,21 @@ pub struct Weather {
 }
 
 impl Weather {
+    /// The same delays without anything that is lost, doubled, overtaken or spoilt.
+    pub fn made_fair(&self) -> Self {
+        Self {
+            delay: self.delay,
+            jitter: self.jitter,
+            late: self.late,
+            losses_in_a_row: self.losses_in_a_row,
+            full: self.full,
+            ..Self::default()
+        }
+    }
+
     /// Whether packets come in the order they were sent, each once.
     pub fn is_fair(&self) -> bool {
-        *self
-            == Self {
-                delay: self.delay,
-                jitter: self.jitter,
-                late: self.late,
-                losses_in_a_row: self.losses_in_a_row,
-                full: self.full,
-                ..Self::default()
-            }
+        *self == self.made_fair()
     }
 }
 
@@ -176,7 +184,14 @@ mod tests {
     use super::*;
 
     fn frame() -> Frame {
-        let mut frame = Frame { source: 1, destination: 2, bytes: vec![7; 20], checksum: 0 };
+        let mut frame = Frame {
+            source: 1,
+            destination: 2,
+            traffic_class: 0,
+            hop_limit: 64,
+            bytes: vec![7; 20],
+            checksum: 0,
+        };
         frame.seal();
         frame
     }

@@ -1,6 +1,7 @@
 //! A packet as a line of text.
 
 use crate::network::{Fate, Frame};
+use converb_engine::iba::CreditMessage;
 use converb_wire::{Packet, Syndrome};
 use std::fmt::Write;
 
@@ -10,6 +11,10 @@ pub fn describe(frame: &Frame) -> String {
     // Writing to a string does not fail.
     let _ = match Packet::parse(&frame.bytes) {
         Ok(packet) => write_packet(&mut line, &packet),
+        Err(_) if CreditMessage::parse(&frame.bytes).is_some() => {
+            let message = CreditMessage::parse(&frame.bytes);
+            write!(line, "{message:?}")
+        }
         Err(error) => write!(line, "{} bytes, {error:?}", frame.bytes.len()),
     };
     line
@@ -21,6 +26,19 @@ fn write_packet(line: &mut String, packet: &Packet<'_>) -> std::fmt::Result {
     write!(line, "qp {:06x} {name} psn {}", bth.destination.value(), bth.psn.value())?;
     if let Some(reth) = packet.reth() {
         write!(line, " addr {:x} rkey {:08x} len {}", reth.address, reth.rkey.0, reth.length)?;
+    }
+    if let Some(deth) = packet.deth() {
+        write!(line, " from {:06x} Q_Key {:x}", deth.source.value(), deth.queue_key)?;
+    }
+    if let Some(atomic) = packet.atomic_eth() {
+        write!(
+            line,
+            " addr {:x} rkey {:08x} compare {:x} swap or add {:x}",
+            atomic.address, atomic.rkey.0, atomic.compare, atomic.swap_or_add
+        )?;
+    }
+    if let Some(found) = packet.atomic_ack_eth() {
+        write!(line, " found {:x}", found.original)?;
     }
     if let Some(aeth) = packet.aeth() {
         match aeth.syndrome {

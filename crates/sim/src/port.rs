@@ -1,17 +1,19 @@
 //! The driver's port in the simulator.
 
+use crate::addresses::Family;
 use crate::batch::{Incoming, Outgoing};
 use crate::dice::Dice;
 use crate::memory::NodeMemory;
 use crate::world::{World, address};
 use converb_driver::{Interest, Port, Received, Sent, Signal, Woken};
-use converb_engine::{Address, Time};
+use converb_engine::Time;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A port of one node.
 pub struct SimPort {
     world: Arc<World>,
     node: usize,
+    family: Family,
     slots: [u16; 1],
     memory: NodeMemory,
     dice: Mutex<Dice>,
@@ -34,13 +36,14 @@ impl SimPort {
     pub fn new(
         world: &Arc<World>,
         node: usize,
+        family: Family,
         memory: NodeMemory,
         dice: Dice,
         shape: Shape,
     ) -> Self {
         let slots = [node as u16 + 1];
         let dice = Mutex::new(dice);
-        Self { world: Arc::clone(world), node, slots, memory, dice, shape }
+        Self { world: Arc::clone(world), node, family, slots, memory, dice, shape }
     }
 }
 
@@ -105,10 +108,10 @@ impl Port for SimPort {
         };
         let frame = batch.current.insert(frame);
         Some(Received {
-            source: Address::Lid(frame.source),
-            local: Address::Lid(frame.destination),
-            traffic_class: 0,
-            hop_limit: 0,
+            source: self.family.address(frame.source),
+            local: self.family.address(frame.destination),
+            traffic_class: frame.traffic_class,
+            hop_limit: frame.hop_limit,
             bytes: &frame.bytes,
         })
     }

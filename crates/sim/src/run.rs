@@ -3,8 +3,8 @@
 use crate::dice::Dice;
 use crate::model::Final;
 use crate::network::Network;
-use crate::program::{Stage, consume, kill, post_receives, post_sends};
-use crate::scenario::Scenario;
+use crate::program::{Left, Stage, consume, kill, post_receives, post_sends};
+use crate::scenario::{Kind, Scenario};
 use crate::schedule::{Control, SeededScheduler};
 use crate::trace::Trace;
 use crate::world::World;
@@ -31,24 +31,28 @@ const SILENCE_MAX: u64 = 20_000_000_000;
 const AFTERMATH: u64 = 40_000_000;
 /// The clock runs early no further than this.
 const EARLY_MAX: u64 = 100_000;
+/// A run of more steps than this goes round in circles.
+const STEPS_MAX: usize = 20_000_000;
 const STACK_BYTES: usize = 256 << 10;
 
-/// Plays the scenario of a seed.
-pub fn run(seed: u64, trace: &Trace) -> Outcome {
-    let scenario = Arc::new(Scenario::draw(seed));
+/// Plays the scenario of a seed; without a kind the seed chooses it.
+pub fn run(seed: u64, kind: Option<Kind>, trace: &Trace) -> Outcome {
+    let scenario = Arc::new(Scenario::draw(seed, kind));
     let control = Arc::new(Control::default());
     let scheduler = SeededScheduler::new(seed, scenario.policy, Arc::clone(&control));
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.failure_persistence = FailurePersistence::None;
-    config.max_steps = MaxSteps::None;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
     let result = Arc::new(Mutex::new(Outcome::default()));
     let buffers: Vec<usize> = scenario.nodes.iter().map(|node| node.shape.buffer).collect();
     let network = Network::new(scenario.weather, Dice::new(seed ^ 0x4e70));
-    let world = Arc::new(World::new(network, &buffers, trace.clone(), control));
+    let sure = scenario.loses_nothing();
+    let world = Arc::new(World::new(network, &buffers, sure, trace.clone(), control));
     trace.add_if(0, || {
-        format!("seed {seed}: {:?}, {:?}, {:?}", scenario.weather, scenario.policy, scenario.nodes)
+        let Scenario { kind, weather, policy, nodes, .. } = &*scenario;
+        format!("seed {seed}: {kind:?}, {weather:?}, {policy:?}, {nodes:?}")
     });
     let played = {
         let (world, result) = (Arc::clone(&world), Arc::clone(&result));
@@ -72,6 +76,10 @@ pub fn run(seed: u64, trace: &Trace) -> Outcome {
 /// The first virtual thread: starts the others, then is the clock.
 fn play(scenario: &Arc<Scenario>, world: &Arc<World>) -> Outcome {
     let stage = Stage::build(scenario, world);
+    for (end, plan) in scenario.ends.iter().enumerate().filter(|(_, plan)| plan.is_ready_early) {
+        debug_assert!(plan.receives.len() <= 1, "they are posted in one call");
+        post_receives(&stage, end);
+    }
     let threads = start(&stage);
     run_clock(&stage);
     world.close();
@@ -86,11 +94,27 @@ fn play(scenario: &Arc<Scenario>, world: &Arc<World>) -> Outcome {
     let memories: Vec<Vec<u8>> =
         (0..stage.nodes.len()).map(|node| stage.with_memory(node, <[u8]>::to_vec)).collect();
     let dead: Vec<bool> = (0..stage.ends.len()).map(|end| stage.is_dead(end)).collect();
-    let mut model = stage.model();
+    let wrong_keys: Vec<u64> =
+        (0..stage.nodes.len()).map(|node| stage.wrong_queue_keys(node)).collect();
     if !world.has_failed() {
-        stage.hold(model.check_final(&Final { memories: &memories, dead: &dead }));
+        let last = Final { memories: &memories, dead: &dead, wrong_keys: &wrong_keys };
+        let result = stage.model().check_final(&last);
+        stage.hold(result.and_then(|()| check_events(&stage)));
     }
-    Outcome { completions: model.completions(), ..Outcome::default() }
+    Outcome { completions: stage.model().completions(), ..Outcome::default() }
+}
+
+/// Whether the asynchronous events came that had to.
+fn check_events(stage: &Stage) -> Result<(), String> {
+    for (end, plan) in stage.scenario.ends.iter().enumerate() {
+        let is_shared = stage.scenario.ends[plan.takes_from].shared.is_some();
+        stage.events.check_last_receive(end, is_shared && stage.is_dead(end))?;
+        if let Some(limit) = plan.shared {
+            let (posted, done) = stage.model().receives(end);
+            stage.events.check_limit(&Left { owner: end, limit, posted, done })?;
+        }
+    }
+    Ok(())
 }
 
 fn start(stage: &Arc<Stage>) -> Vec<JoinHandle<()>> {
@@ -105,7 +129,9 @@ fn start(stage: &Arc<Stage>) -> Vec<JoinHandle<()>> {
         start(Box::new(move |stage| consume(stage, node, seed)));
     }
     for (end, plan) in stage.scenario.ends.iter().enumerate() {
-        start(Box::new(move |stage| post_receives(stage, end)));
+        if !plan.is_ready_early {
+            start(Box::new(move |stage| post_receives(stage, end)));
+        }
         start(Box::new(move |stage| post_sends(stage, end)));
         if let Some(at) = plan.killed_at {
             start(Box::new(move |stage| kill(stage, end, at)));
@@ -121,7 +147,10 @@ fn run_clock(stage: &Stage) {
     while !world.has_failed() {
         let now = world.now();
         let (is_finished, last_event) = {
-            let model = stage.model();
+            let mut model = stage.model();
+            for end in (0..stage.ends.len()).filter(|&end| stage.events.has_failed(end)) {
+                model.tell_failed(end);
+            }
             (model.is_finished(), model.last_event())
         };
         if is_finished && finished_at.is_none() {

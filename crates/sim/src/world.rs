@@ -44,6 +44,9 @@ struct State {
     waiters: Vec<Waiter>,
     serial: u64,
     rnr_naks: BTreeMap<(u16, u32, u32), u32>,
+    /// A full receive buffer is a failure, not a loss.
+    loses_nothing: bool,
+    overflow: Option<String>,
 }
 
 /// The world of one run.
@@ -59,7 +62,14 @@ const NEVER: u64 = u64::MAX;
 
 impl World {
     /// A world at time 0 with nodes whose receive buffers hold so many bytes.
-    pub fn new(network: Network, buffers: &[usize], trace: Trace, control: Arc<Control>) -> Self {
+    /// If it loses nothing, they may not overflow.
+    pub fn new(
+        network: Network,
+        buffers: &[usize],
+        loses_nothing: bool,
+        trace: Trace,
+        control: Arc<Control>,
+    ) -> Self {
         let post = |&inbox_bytes_max: &usize| Post { inbox_bytes_max, ..Post::default() };
         Self {
             state: Mutex::new(State {
@@ -71,6 +81,8 @@ impl World {
                 waiters: Vec::new(),
                 serial: 0,
                 rnr_naks: BTreeMap::new(),
+                loses_nothing,
+                overflow: None,
             }),
             trace,
             failure: Mutex::new(None),
@@ -292,6 +304,10 @@ impl World {
             }
         }
         self.wake_all(|waiter, now| waiter.deadline <= now || concerned.contains(&waiter.node));
+        let overflow = self.state().overflow.take();
+        if let Some(why) = overflow {
+            self.fail(why);
+        }
     }
 
     /// When the next thing happens.
@@ -328,6 +344,14 @@ impl State {
         let now = self.now;
         let Some(post) = self.posts.get_mut(node) else { return };
         let fits = post.inbox_bytes + truesize(&frame) <= post.inbox_bytes_max;
+        if !fits && self.loses_nothing {
+            let (held, frame) = (post.inbox_bytes, describe(&frame));
+            self.overflow = Some(format!(
+                "{held} bytes wait in the receive buffer of node {node}, where credit should have \
+                 kept room: {frame}"
+            ));
+            return;
+        }
         if !fits && self.network.may_lose(&frame) {
             trace.add_if(now, || format!("{} receive buffer full, dropped", describe(&frame)));
             return;

@@ -1,12 +1,12 @@
 //! A few seeds in every test run; `make test` plays thousands with the binary.
 
-use converb_sim::{Trace, run};
+use converb_sim::{Kind, Trace, run};
 
 #[test]
 fn fifty_seeds_keep_all_promises() {
     let failures: Vec<String> = (0..50)
         .filter_map(|seed| {
-            run(seed, &Trace::off()).failure.map(|why| format!("seed {seed}: {why}"))
+            run(seed, None, &Trace::off()).failure.map(|why| format!("seed {seed}: {why}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -15,10 +15,42 @@ fn fifty_seeds_keep_all_promises() {
 /// Seeds that found faults of the driver, the engine or the model once.
 #[test]
 fn seeds_that_failed_once_keep_all_promises() {
-    for seed in [417, 541, 999, 1130, 1153, 1181, 1289, 10527, 105_784] {
-        let outcome = run(seed, &Trace::off());
-        assert_eq!(outcome.failure, None, "seed {seed}");
-        assert!(outcome.completions > 0, "seed {seed}");
+    let seeds: [(Kind, &[u64]); 4] = [
+        (Kind::Reliable, &[417, 541, 999, 1130, 1153, 1181, 1289, 10527, 105_784]),
+        (Kind::Unreliable, &[5, 11, 74, 81, 166]),
+        (Kind::Datagram, &[278, 430, 477]),
+        (Kind::Shared, &[67, 794]),
+    ];
+    for (kind, seeds) in seeds {
+        for &seed in seeds {
+            let outcome = run(seed, Some(kind), &Trace::off());
+            assert_eq!(outcome.failure, None, "{kind:?} {seed}");
+            assert!(outcome.completions > 0, "{kind:?} {seed}");
+        }
+    }
+}
+
+/// What a scenario is meant for happens in it: else a promise about it is kept for nothing.
+#[test]
+fn every_kind_of_scenario_meets_what_it_is_about() {
+    let signs: [(Kind, &[&str]); 5] = [
+        (Kind::Reliable, &["READ_RESPONSE", "RnrNak", "RemoteAccessError", "AGAIN", "FLIPPED"]),
+        (Kind::Atomic, &["COMPARE_SWAP", "FETCH_ADD", "RemoteInvalidRequest", "INVALIDATE"]),
+        (Kind::Unreliable, &["UC_SEND_MIDDLE", "LOST", "LocalProtectionError", "Question"]),
+        (Kind::Datagram, &["UD_SEND_ONLY_IMMEDIATE", "LocalLengthError", "LocalQpOperationError"]),
+        (Kind::Shared, &["ReceiveLimitReached", "LastReceiveReached", "RnrNak", "UC_SEND_ONLY"]),
+    ];
+    for (kind, signs) in signs {
+        let traces: String = (0..60)
+            .map(|seed| {
+                let trace = Trace::on();
+                run(seed, Some(kind), &trace);
+                trace.text()
+            })
+            .collect();
+        for sign in signs {
+            assert!(traces.contains(sign), "{kind:?} never meets {sign}");
+        }
     }
 }
 
@@ -26,7 +58,7 @@ fn seeds_that_failed_once_keep_all_promises() {
 fn the_same_seed_gives_the_same_trace() {
     for seed in [3, 8, 10, 1289] {
         let traces = [Trace::on(), Trace::on()];
-        let outcomes = traces.each_ref().map(|trace| run(seed, trace));
+        let outcomes = traces.each_ref().map(|trace| run(seed, None, trace));
         assert_eq!(outcomes[0], outcomes[1], "seed {seed}");
         assert!(traces[0].text().len() > 1000, "seed {seed}");
         assert!(traces[0].text() == traces[1].text(), "seed {seed}");

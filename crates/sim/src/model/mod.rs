@@ -1,19 +1,27 @@
 //! What verbs promise, slow and obvious: lists of what was posted, and a check of everything that
 //! comes back against them.
 //!
-//! For every end of a connection the model keeps its work requests in order. Completions must come
-//! in that order, each once, with the right codes; messages must find the receives in order; bytes
-//! must be where they belong and nowhere else. Where verbs leave a choice (a READ beside later
-//! WRITEs, work that was flushed halfway) it allows the set of all legal results, byte by byte.
+//! For every queue pair the model keeps its work requests in order. Completions must come in that
+//! order, each once, with the right codes; messages must find the receives in order; bytes must be
+//! where they belong and nowhere else. Where verbs leave a choice (a READ beside later WRITEs, work
+//! that was flushed halfway, a message that is not acknowledged) it allows the set of all legal
+//! results. What the services have in common is in `sends.rs` and `receives.rs`; each has a file
+//! for what is its own.
 
+mod atomic;
+mod connected;
+mod datagram;
 mod expect;
 mod finish;
 mod receives;
+mod reliable;
 mod sends;
 mod window;
 
 use crate::scenario::{Action, Fault, ReceivePlan, Scenario, WorkPlan};
 use converb_engine::Status;
+use converb_engine::iba::Service;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use finish::Final;
@@ -33,18 +41,25 @@ pub enum Outcome {
 #[derive(Debug)]
 struct End {
     works: Vec<WorkPlan>,
+    /// How often each of them, of those that are not acknowledged, has arrived.
+    arrivals: Vec<u32>,
     outcomes: Vec<Outcome>,
     posted_at: Vec<u64>,
     /// Works before this one have an outcome.
     resolved: usize,
     broken: bool,
+    /// Of its receive queue, if it has one of its own or owns a shared one.
     receives: Vec<ReceivePlan>,
     receives_posted: usize,
-    receive_outcomes: Vec<Status>,
+    receive_outcomes: Vec<Option<Status>>,
+    /// The last receive that the queue pair completed.
+    last_receive: Option<usize>,
     receives_broken: bool,
     /// Works of the peer that ended one of our receives.
     consumed: usize,
     killed: bool,
+    /// An event said that it takes no more receives.
+    told: bool,
     qpn: u32,
 }
 
@@ -54,10 +69,10 @@ pub struct Circumstances<'a> {
     pub memory: &'a [u8],
     /// Now.
     pub now: u64,
-    /// Whether the peer's queue pair is in the error state.
-    pub peer_is_dead: bool,
-    /// How often this end was told that its peer was not ready for a packet.
-    pub rnr_naks: &'a dyn Fn(u32) -> u32,
+    /// Whether the queue pair of an end is in the error state.
+    pub is_dead: &'a dyn Fn(usize) -> bool,
+    /// How often an end was told that its peer was not ready for a packet.
+    pub rnr_naks: &'a dyn Fn(usize, u32) -> u32,
 }
 
 /// The model of one run.
@@ -70,6 +85,8 @@ pub struct Model {
     image: Vec<Vec<u8>>,
     /// Which of its bytes may be anything.
     loose: Vec<Vec<bool>>,
+    /// What atomics found: by end and work.
+    found: BTreeMap<(usize, usize), u64>,
     /// When something last happened.
     last_event: u64,
     completions: u64,
@@ -81,19 +98,28 @@ const RECEIVE: u64 = 1 << 63;
 impl Model {
     /// A model of a scenario whose nodes start with this memory.
     pub fn new(scenario: &Arc<Scenario>, initial: Vec<Vec<u8>>) -> Self {
-        let ends = scenario.ends.iter().map(|plan| End {
-            works: plan.sends.iter().flat_map(|(_, works)| works.clone()).collect(),
-            outcomes: Vec::new(),
-            posted_at: Vec::new(),
-            resolved: 0,
-            broken: false,
-            receives: plan.receives.iter().flat_map(|(_, receives)| receives.clone()).collect(),
-            receives_posted: 0,
-            receive_outcomes: Vec::new(),
-            receives_broken: false,
-            consumed: 0,
-            killed: false,
-            qpn: 0,
+        let ends = scenario.ends.iter().map(|plan| {
+            let works: Vec<WorkPlan> =
+                plan.sends.iter().flat_map(|(_, works)| works.clone()).collect();
+            let receives: Vec<ReceivePlan> =
+                plan.receives.iter().flat_map(|(_, receives)| receives.clone()).collect();
+            End {
+                arrivals: vec![0; works.len()],
+                works,
+                outcomes: Vec::new(),
+                posted_at: Vec::new(),
+                resolved: 0,
+                broken: false,
+                receive_outcomes: vec![None; receives.len()],
+                receives,
+                receives_posted: 0,
+                last_receive: None,
+                receives_broken: false,
+                consumed: 0,
+                killed: false,
+                told: false,
+                qpn: 0,
+            }
         });
         let loose = initial.iter().map(|bytes| vec![false; bytes.len()]).collect();
         Self {
@@ -102,6 +128,7 @@ impl Model {
             image: initial.clone(),
             initial,
             loose,
+            found: BTreeMap::new(),
             last_event: 0,
             completions: 0,
         }
@@ -166,9 +193,14 @@ impl Model {
         self.ends[end].resolved
     }
 
-    /// How many receives of an end have completed.
+    /// How many receives of the queue of an end have completed.
     pub fn receives_resolved(&self, end: usize) -> usize {
-        self.ends[end].receive_outcomes.len()
+        self.ends[end].receive_outcomes.iter().flatten().count()
+    }
+
+    /// How many receives were posted to the queue of an end, and how many of them have completed.
+    pub fn receives(&self, end: usize) -> (usize, usize) {
+        (self.ends[end].receives_posted, self.receives_resolved(end))
     }
 
     /// The next `count` receives are about to be posted.
@@ -208,6 +240,12 @@ impl Model {
         self.ends[end].killed = true;
     }
 
+    /// An event says that the queue pair of an end, which takes from a shared queue, has failed:
+    /// none of its receives will be flushed to show it.
+    pub fn tell_failed(&mut self, end: usize) {
+        self.ends[end].told = true;
+    }
+
     /// When a program last posted something or saw something complete.
     pub fn last_event(&self) -> u64 {
         self.last_event
@@ -229,6 +267,14 @@ impl Model {
         self.initial[plan.node][start..start + work.length() as usize].to_vec()
     }
 
+    fn service(&self, end: usize) -> Service {
+        self.scenario.ends[end].service
+    }
+
+    fn is_reliable(&self, end: usize) -> bool {
+        self.service(end) == Service::ReliableConnection
+    }
+
     fn signals(&self, end: usize, index: usize) -> bool {
         self.scenario.ends[end].signal_all || self.ends[end].works[index].signaled
     }
@@ -247,9 +293,14 @@ pub fn inline_bytes(seed: u64, end: usize, index: usize, length: u32) -> Vec<u8>
     bytes
 }
 
-/// Whether a fault makes the peer's half of the connection fail.
+/// Whether a fault makes the peer's half of a reliable connection fail.
 const fn breaks_peer(fault: Fault) -> bool {
     !matches!(fault, Fault::LocalKey)
+}
+
+/// Whether a fault is noticed by the sender before anything is sent.
+const fn stays_at_home(fault: Fault) -> bool {
+    matches!(fault, Fault::LocalKey | Fault::TooLong | Fault::NoDestination)
 }
 
 const fn is_window_write(action: Action) -> bool {

@@ -1,139 +1,162 @@
 //! Completions of receives.
 
 use super::{Circumstances, Model};
-use crate::scenario::{Action, Fault, Scenario};
+use crate::scenario::Action;
+use converb_engine::iba::Service;
 use converb_engine::{Completion, CompletionKind, Extra, Status};
 
 impl Model {
-    /// A receive completed.
+    /// Receive `index` of the queue that end `queue` owns has completed.
     ///
     /// # Errors
     /// What is wrong with that.
     pub fn receive_completed(
         &mut self,
-        end: usize,
+        queue: usize,
         index: usize,
         completion: &Completion,
         around: &Circumstances<'_>,
     ) -> Result<(), String> {
         self.last_event = around.now;
         self.completions += 1;
-        self.check_receive(end, index, completion, around).map_err(|why| {
-            format!("end {end}: completion of receive {index}: {why}\n  {completion:?}")
+        self.check_receive((queue, index), completion, around).map_err(|why| {
+            format!("end {queue}: completion of receive {index}: {why}\n  {completion:?}")
         })?;
-        self.ends[end].receive_outcomes.push(completion.status);
+        self.ends[queue].receive_outcomes[index] = Some(completion.status);
         Ok(())
     }
 
     fn check_receive(
         &mut self,
-        end: usize,
-        index: usize,
+        (queue, index): (usize, usize),
         completion: &Completion,
         around: &Circumstances<'_>,
     ) -> Result<(), String> {
-        let state = &self.ends[end];
-        if index >= state.receives_posted {
+        if index >= self.ends[queue].receives_posted {
             return Err("it was never posted".into());
         }
-        if index != state.receive_outcomes.len() {
-            return Err(format!("expected that of receive {}", state.receive_outcomes.len()));
+        let qpn = completion.qpn.value();
+        let end = self.ends.iter().position(|end| end.qpn == qpn);
+        let end = end.ok_or("it names a queue pair that nobody has")?;
+        if self.scenario.ends[end].takes_from != queue {
+            return Err(format!("it names the queue pair of end {end}, which takes from another"));
         }
-        if completion.qpn.value() != state.qpn {
-            return Err("it names another queue pair".into());
-        }
+        self.check_order(end, (queue, index))?;
+        let state = &self.ends[end];
         if state.receives_broken && completion.status != Status::WorkRequestFlushed {
             return Err("it should have been flushed".into());
         }
-        let peer = Scenario::peer(end);
-        let consuming = self.consuming(peer).nth(state.consumed);
+        self.ends[end].last_receive = Some(index);
         if completion.status == Status::Success {
-            let work = consuming.ok_or("the peer has sent nothing for it")?;
-            return self.check_message(end, index, peer, work, completion, around);
+            return match self.service(end) {
+                Service::ReliableConnection => {
+                    self.check_next_message(end, (queue, index), completion, around)
+                }
+                Service::UnreliableConnection => {
+                    self.check_whole_message(end, (queue, index), completion, around)
+                }
+                Service::UnreliableDatagram => {
+                    self.check_datagram(end, (queue, index), completion, around)
+                }
+            };
         }
-        let posted = self.ends[peer].outcomes.len();
-        let fault = consuming
-            .filter(|&work| work < posted)
-            .and_then(|work| self.ends[peer].works[work].fault);
-        let legal = match completion.status {
-            Status::LocalLengthError => fault == Some(Fault::ReceiveTooShort),
-            Status::LocalProtectionError => fault == Some(Fault::ReceiveKey),
-            Status::WorkRequestFlushed => self.may_die(end, around),
-            _ => false,
-        };
-        if !legal {
-            return Err(format!("no legal end of it (planted fault: {fault:?})"));
+        match completion.status {
+            Status::WorkRequestFlushed if self.may_die(end, around) => {}
+            Status::WorkRequestFlushed => return Err("nothing is wrong with the queue pair".into()),
+            status if self.is_reliable(end) => self.may_fail_for_peer(end, status)?,
+            status => self.may_fail_for_receive(end, (queue, index), status)?,
         }
         self.ends[end].receives_broken = true;
-        self.loosen_receive(end, index);
+        self.loosen_receive(queue, index);
         Ok(())
     }
 
-    fn check_message(
-        &mut self,
+    /// Receives complete in the order they were posted; of a shared queue, those of one queue pair
+    /// do, for another may have taken one and not filled it yet.
+    fn check_order(&self, end: usize, (queue, index): (usize, usize)) -> Result<(), String> {
+        if self.ends[queue].receive_outcomes[index].is_some() {
+            return Err("it had completed before".into());
+        }
+        let is_shared = self.scenario.ends[queue].shared.is_some();
+        match self.ends[end].last_receive {
+            Some(last) if is_shared && index < last => {
+                Err(format!("end {end} had completed receive {last} before"))
+            }
+            _ if is_shared || index == self.receives_resolved(queue) => Ok(()),
+            _ => Err(format!("expected that of receive {}", self.receives_resolved(queue))),
+        }
+    }
+
+    /// Whether a receive may end with this error for what is wrong with itself: which message
+    /// finds it is not known where messages may be lost.
+    fn may_fail_for_receive(
+        &self,
         end: usize,
-        index: usize,
-        peer: usize,
-        work: usize,
-        completion: &Completion,
-        around: &Circumstances<'_>,
+        (queue, index): (usize, usize),
+        status: Status,
     ) -> Result<(), String> {
-        let plan = &self.ends[peer].works[work];
-        if work >= self.ends[peer].outcomes.len() {
-            return Err(format!("work {work} of the peer, which it belongs to, is not posted"));
-        }
-        if let Some(fault) = plan.fault {
-            return Err(format!("success in spite of {fault:?}"));
-        }
+        let receive = &self.ends[queue].receives[index];
+        let legal = match status {
+            Status::LocalLengthError => receive.capacity() < self.longest_message_to(end),
+            Status::LocalProtectionError => receive.bad_key,
+            _ => false,
+        };
+        if legal { Ok(()) } else { Err(format!("no legal end of {receive:?}")) }
+    }
+
+    /// Whether a completion tells of the message of a work, which `route` bytes precede.
+    pub(super) fn fits(
+        &self,
+        sender: usize,
+        work: usize,
+        route: u32,
+        completion: &Completion,
+    ) -> bool {
+        let plan = &self.ends[sender].works[work];
         let kind = match plan.action {
             Action::Send(_) => CompletionKind::Receive,
             _ => CompletionKind::ReceiveWriteWithImmediate,
         };
         let extra = plan.action.immediate().map_or(Extra::None, Extra::Immediate);
-        if completion.kind != kind
-            || completion.extra != extra
-            || completion.byte_length != plan.length()
-            || completion.solicited != plan.solicited
-        {
-            return Err(format!("it does not fit work {work} of the peer: {plan:?}"));
-        }
-        let payload = self.payload(peer, work);
-        match plan.action {
-            Action::Write(offset, _) => {
-                let own = &self.scenario.ends[end];
-                let start = (own.layout.window.start + offset) as usize;
-                let got = &around.memory[start..start + payload.len()];
-                self.check_window(peer, offset, got, work, self.ends[peer].outcomes.len())
-                    .map_err(|why| format!("the data is not there yet: {why}"))?;
-            }
-            _ => self.check_received(end, index, &payload, around)?,
-        }
-        self.ends[end].consumed += 1;
-        Ok(())
+        completion.kind == kind
+            && completion.extra == extra
+            && completion.byte_length == route + plan.length()
+            && completion.solicited == plan.solicited
+    }
+
+    /// What is in the buffer of a receive.
+    pub(super) fn buffer<'a>(&self, (queue, index): (usize, usize), memory: &'a [u8]) -> &'a [u8] {
+        let receive = &self.ends[queue].receives[index];
+        let start = (self.scenario.ends[queue].layout.results.start + receive.offset) as usize;
+        &memory[start..start + receive.capacity() as usize]
     }
 
     /// The bytes of a SEND in the buffer of its receive.
-    fn check_received(
+    pub(super) fn check_received(
         &mut self,
-        end: usize,
-        index: usize,
+        receive: (usize, usize),
         payload: &[u8],
         around: &Circumstances<'_>,
     ) -> Result<(), String> {
-        let plan = &self.scenario.ends[end];
-        let start = (plan.layout.results.start + self.ends[end].receives[index].offset) as usize;
-        let got = &around.memory[start..start + payload.len()];
+        let got = &self.buffer(receive, around.memory)[..payload.len()];
         if let Some(at) = (0..payload.len()).find(|&at| got[at] != payload[at]) {
             return Err(format!("byte {at} of {} is wrong", payload.len()));
         }
-        self.image[plan.node][start..start + payload.len()].copy_from_slice(payload);
+        self.keep_received(receive, payload);
         Ok(())
     }
 
+    /// The buffer of a receive must hold these bytes from now on.
+    pub(super) fn keep_received(&mut self, (queue, index): (usize, usize), bytes: &[u8]) {
+        let plan = &self.scenario.ends[queue];
+        let start = (plan.layout.results.start + self.ends[queue].receives[index].offset) as usize;
+        self.image[plan.node][start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// The buffer of a receive that did not succeed may hold anything.
-    pub(super) fn loosen_receive(&mut self, end: usize, index: usize) {
-        let plan = &self.scenario.ends[end];
-        let receive = &self.ends[end].receives[index];
+    pub(super) fn loosen_receive(&mut self, queue: usize, index: usize) {
+        let plan = &self.scenario.ends[queue];
+        let receive = &self.ends[queue].receives[index];
         let start = (plan.layout.results.start + receive.offset) as usize;
         self.loose[plan.node][start..start + receive.capacity() as usize].fill(true);
     }

@@ -1,7 +1,7 @@
 //! Completions of send work requests.
 
-use super::{Circumstances, Model, Outcome};
-use crate::scenario::{Action, Scenario};
+use super::{Circumstances, Model, Outcome, stays_at_home};
+use crate::scenario::{Action, Fault};
 use converb_engine::{Completion, CompletionKind, Status};
 
 impl Model {
@@ -77,25 +77,14 @@ impl Model {
         let (kind, bytes) = match work.action {
             Action::Send(_) => (CompletionKind::Send, 0),
             Action::Write(..) => (CompletionKind::Write, 0),
-            _ => (CompletionKind::Read, work.length()),
+            Action::FetchAdd { .. } => (CompletionKind::FetchAndAdd, 8),
+            Action::CompareSwap { .. } => (CompletionKind::CompareAndSwap, 8),
+            Action::ReadWindow(_) | Action::ReadArchive(_) => (CompletionKind::Read, work.length()),
         };
         if completion.kind != kind || completion.byte_length != bytes {
             return Err(format!("expected {kind:?} of {bytes} bytes"));
         }
-        if self.scenario.weather.black_from == Some(0) {
-            return Err("success without a network".into());
-        }
-        let tries = u32::from(self.scenario.ends[end].rnr_retry) + 1;
-        let told = (around.rnr_naks)(self.rnr_psn(end, index));
-        if self.counts_rnr_exactly() && tries < 8 && told > tries {
-            return Err(format!("{told} RNR NAKs, but no more than {tries} tries are allowed"));
-        }
-        Ok(())
-    }
-
-    /// Whether every RNR NAK answers a try of its own: nothing is lost, doubled or late.
-    fn counts_rnr_exactly(&self) -> bool {
-        self.scenario.weather.is_fair() && self.scenario.weather.full == 0
+        if self.is_reliable(end) { self.check_tries(end, index, around) } else { Ok(()) }
     }
 
     fn succeed(
@@ -104,56 +93,18 @@ impl Model {
         index: usize,
         around: &Circumstances<'_>,
     ) -> Result<(), String> {
-        let work = &self.ends[end].works[index];
-        if let Some(fault) = work.fault {
+        // What goes wrong with the peer is only heard of on a reliable connection.
+        let is_noticed = |&fault: &Fault| self.is_reliable(end) || stays_at_home(fault);
+        if let Some(fault) = self.fault(end, index).filter(is_noticed) {
             return Err(format!("it should have failed, for {fault:?} was planted"));
         }
-        let action = work.action;
-        if action.is_read() {
-            self.check_read(end, index, around)?;
+        if self.ends[end].works[index].action.returns_data() {
+            self.check_returned(end, index, around)?;
         }
         let state = &mut self.ends[end];
         state.outcomes[index] = Outcome::Success;
         state.resolved = index + 1;
         Ok(())
-    }
-
-    /// The bytes that a READ brought.
-    fn check_read(
-        &mut self,
-        end: usize,
-        index: usize,
-        around: &Circumstances<'_>,
-    ) -> Result<(), String> {
-        let peer = Scenario::peer(end);
-        let (plan, there) = (&self.scenario.ends[end], &self.scenario.ends[peer]);
-        let work = &self.ends[end].works[index];
-        let length = work.length() as usize;
-        let start = (plan.layout.results.start + work.offset) as usize;
-        let node = plan.node;
-        let got = &around.memory[start..start + length];
-        match work.action {
-            Action::ReadArchive(offset) => {
-                let from = (there.layout.archive.start + offset) as usize;
-                let want = &self.initial[there.node][from..from + length];
-                if let Some(at) = (0..length).find(|&at| got[at] != want[at]) {
-                    return Err(format!("byte {at} of {length} that it read is wrong"));
-                }
-            }
-            Action::ReadWindow(offset) => self
-                .check_window(end, offset, got, index, self.unfenced_end(end, index))
-                .map_err(|why| format!("it read what never was there: {why}"))?,
-            _ => {}
-        }
-        self.image[node][start..start + length].copy_from_slice(got);
-        Ok(())
-    }
-
-    /// The first posted work behind READ `index` that waits until it is complete.
-    fn unfenced_end(&self, end: usize, index: usize) -> usize {
-        let state = &self.ends[end];
-        let posted = state.outcomes.len();
-        (index + 1..posted).find(|&later| state.works[later].fence).unwrap_or(posted)
     }
 
     fn fail(
@@ -177,16 +128,5 @@ impl Model {
         state.outcomes[index] = Outcome::Failed(status);
         state.resolved = index + 1;
         Ok(())
-    }
-
-    /// Whether a flushed work may stand in front of the one whose error it was.
-    fn has_error_behind(&self, end: usize, index: usize) -> bool {
-        let state = &self.ends[end];
-        let posted = &state.works[..state.outcomes.len()];
-        !state.broken
-            && posted[index..].iter().any(|work| {
-                work.fault.is_some()
-                    || (self.scenario.ends[end].rnr_retry != 7 && work.action.consumes_receive())
-            })
     }
 }

@@ -19,7 +19,7 @@ impl Model {
         let certain = (0..self.ends[writer].outcomes.len()).take_while(|&index| index <= executed);
         let want = self.window_after(writer, offset, got.len(), certain);
         let later: Vec<usize> = (executed.wrapping_add(1)..maybe_end)
-            .filter(|&index| !self.certainly_not_executed(writer, index))
+            .filter(|&index| self.may_have_written(writer, index))
             .collect();
         self.compare_window(writer, offset, got, &want, &later)
     }
@@ -33,13 +33,13 @@ impl Model {
         let want = self.window_after(writer, 0, got.len(), certain);
         let maybe: Vec<usize> = (0..outcomes.len())
             .filter(|&index| matches!(outcomes[index], Outcome::Failed(_)))
-            .filter(|&index| !self.certainly_not_executed(writer, index))
+            .filter(|&index| self.may_have_written(writer, index))
             .collect();
         self.compare_window(writer, 0, got, &want, &maybe)
     }
 
     /// The bytes of a window after these works, in order.
-    fn window_after(
+    pub(super) fn window_after(
         &self,
         writer: usize,
         offset: u64,
@@ -100,10 +100,19 @@ impl Model {
     }
 
     /// What a WRITE puts at each byte of a part of the window.
-    fn written(&self, writer: usize, index: usize, offset: u64, length: usize) -> Vec<Option<u8>> {
+    pub(super) fn written(
+        &self,
+        writer: usize,
+        index: usize,
+        offset: u64,
+        length: usize,
+    ) -> Vec<Option<u8>> {
         let mut bytes = vec![None; length];
         let work = &self.ends[writer].works[index];
         let Action::Write(to, _) = work.action else { return bytes };
+        if work.fault.is_some() {
+            return bytes;
+        }
         for (at, byte) in self.payload(writer, index).into_iter().enumerate() {
             let place = (to + at as u64).checked_sub(offset).map(|place| place as usize);
             if let Some(slot) = place.and_then(|place| bytes.get_mut(place)) {
@@ -113,13 +122,15 @@ impl Model {
         bytes
     }
 
+    fn may_have_written(&self, writer: usize, index: usize) -> bool {
+        is_window_write(self.ends[writer].works[index].action)
+            && !self.certainly_not_executed(writer, index)
+    }
+
     /// Whether a work cannot have changed the peer's memory: it was refused, or stands behind one
     /// that was.
-    fn certainly_not_executed(&self, writer: usize, index: usize) -> bool {
+    pub(super) fn certainly_not_executed(&self, writer: usize, index: usize) -> bool {
         let state = &self.ends[writer];
-        if !is_window_write(state.works[index].action) {
-            return true;
-        }
         let failed = state.outcomes.iter().position(|outcome| {
             matches!(outcome, Outcome::Failed(status) if *status != Status::WorkRequestFlushed)
         });
@@ -127,7 +138,7 @@ impl Model {
         let Outcome::Failed(status) = state.outcomes[failed] else { return false };
         // A READ fails at home when its answer comes, while later works are on their way.
         let at_home = status == Status::LocalProtectionError;
-        let stays_at_home = at_home && !state.works[failed].action.is_read();
+        let stays_at_home = at_home && !state.works[failed].action.returns_data();
         let ends_the_responder = stays_at_home
             || matches!(
                 status,

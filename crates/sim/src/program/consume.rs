@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::dice::Dice;
 use crate::model::{Circumstances, Model};
-use crate::scenario::{Scenario, Style};
+use crate::scenario::Style;
 use crate::world::address;
 use converb_engine::Completion;
 
@@ -90,14 +90,15 @@ fn show(stage: &Stage, node: usize, completion: &Completion) {
     if !known {
         return stage.world.fail(format!("a completion of nobody: {completion:?}"));
     }
-    let qpn = stage.ends[end].queue_pair.qpn().value();
-    let peer = Scenario::peer(end);
     let result = stage.with_memory(node, |memory| {
         let around = Circumstances {
             memory,
             now: stage.world.now(),
-            peer_is_dead: stage.is_dead(peer),
-            rnr_naks: &|psn| stage.world.rnr_naks_sent(address(node), qpn, psn),
+            is_dead: &|end| stage.is_dead(end),
+            rnr_naks: &|end, psn| {
+                let qpn = stage.ends[end].queue_pair.qpn().value();
+                stage.world.rnr_naks_sent(address(node), qpn, psn)
+            },
         };
         let mut model = stage.model();
         if is_receive {

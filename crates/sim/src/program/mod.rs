@@ -1,20 +1,26 @@
 //! The virtual programs: what their threads do, and the objects they share.
 
+mod connect;
 mod consume;
+mod events;
 mod post;
+mod receive;
 mod setup;
 
 pub use consume::consume;
-pub use post::{kill, post_receives, post_sends};
+pub use events::{Events, Left};
+pub use post::{kill, post_sends};
+pub use receive::post_receives;
 
 use crate::facade::SimFacade;
 use crate::model::Model;
 use crate::port::{SimPort, SimSignal};
 use crate::scenario::Scenario;
 use crate::world::World;
-use converb_driver::{Channel, CompletionQueueHandle, Driver, QueuePairHandle};
+use converb_driver::{Channel, CompletionQueueHandle, Driver, QueuePairHandle, ReceiveQueue};
 use converb_engine::iba::State;
 use converb_wire::Rkey;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A completion queue of the simulator.
@@ -28,6 +34,8 @@ pub struct Node {
     pub completion_queues: Vec<Arc<SimCompletionQueue>>,
     /// Their channel.
     pub channel: Arc<Channel<SimSignal, SimFacade>>,
+    /// The key of the words that atomics work on.
+    words: Rkey,
 }
 
 /// The keys of an end's regions.
@@ -39,11 +47,13 @@ pub struct Keys {
     archive: Rkey,
 }
 
-/// An end of a connection.
+/// A queue pair and what belongs to it.
 pub struct End {
-    /// Its queue pair.
+    /// The queue pair.
     pub queue_pair: Arc<QueuePairHandle<SimSignal, SimFacade>>,
     keys: Keys,
+    /// Where it takes its receives from, if others do so too.
+    shared: Option<Arc<ReceiveQueue<SimFacade>>>,
 }
 
 /// Everything that the threads of a run share.
@@ -54,6 +64,8 @@ pub struct Stage {
     pub world: Arc<World>,
     /// Who watches.
     model: Mutex<Model>,
+    /// Who listens to asynchronous events.
+    pub events: Arc<Events>,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The ends.
@@ -81,6 +93,11 @@ impl Stage {
     /// Whether an end has work that nobody has looked at.
     pub fn is_left_alone(&self, end: usize) -> bool {
         self.ends[end].queue_pair.is_left_alone()
+    }
+
+    /// How often a node has refused a datagram for its Q_Key.
+    pub fn wrong_queue_keys(&self, node: usize) -> u64 {
+        self.nodes[node].driver.counters().dropped_wrong_queue_key.load(Ordering::Relaxed)
     }
 
     /// The memory of a node as it is now.

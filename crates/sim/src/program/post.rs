@@ -1,18 +1,19 @@
-//! Threads that post work, and one that breaks a connection off.
+//! Threads that post send work requests, and one that breaks a connection off.
 
 use super::Stage;
+use super::connect::path;
 use crate::model::{Model, inline_bytes};
-use crate::scenario::{Action, Fault, ReceivePlan, Scenario, WorkPlan};
+use crate::scenario::{Action, Fault, Scenario, WorkPlan};
 use converb_engine::iba::{AttributeMask, Attributes, State};
 use converb_engine::work::{
-    Operation, Payload, PostError, ReceiveRequest, RemoteAddress, ScatterGather, SendFlags,
+    DatagramDestination, Operation, Payload, PostError, RemoteAddress, ScatterGather, SendFlags,
     SendRequest,
 };
 use converb_wire::Rkey;
 
 /// How long a program waits when a queue is full, in nanoseconds; longer each time.
-const QUEUE_FULL_PAUSE_MIN: u64 = 5_000;
-const QUEUE_FULL_PAUSE_MAX: u64 = 5_000_000;
+pub(super) const QUEUE_FULL_PAUSE_MIN: u64 = 5_000;
+pub(super) const QUEUE_FULL_PAUSE_MAX: u64 = 5_000_000;
 
 /// Posts what an end's plan says to its send queue.
 pub fn post_sends(stage: &Stage, end: usize) {
@@ -72,7 +73,7 @@ fn post_list(stage: &Stage, end: usize, first: usize, works: &[WorkPlan]) -> usi
             } else {
                 Payload::Gather(&lists[at])
             },
-            destination: None,
+            destination: destination(stage, end, work),
         })
         .collect();
     let now = stage.world.now();
@@ -114,9 +115,20 @@ fn cut<'a>(lengths: &[u32], mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
     lengths.iter().map(piece).collect()
 }
 
+/// Where a datagram goes.
+fn destination(stage: &Stage, end: usize, work: &WorkPlan) -> Option<DatagramDestination> {
+    let to = work.to.filter(|_| work.fault != Some(Fault::NoDestination))?;
+    let ends = &stage.scenario.ends;
+    Some(DatagramDestination {
+        path: path(stage.scenario.family, ends[end].node, ends[to.end].node),
+        qpn: stage.ends[to.end].queue_pair.qpn(),
+        queue_key: to.queue_key,
+    })
+}
+
 fn entries(stage: &Stage, end: usize, work: &WorkPlan) -> Vec<ScatterGather> {
     let (layout, keys) = (&stage.scenario.ends[end].layout, &stage.ends[end].keys);
-    let (area, key) = if work.action.is_read() {
+    let (area, key) = if work.action.returns_data() {
         (layout.results, keys.results)
     } else {
         (layout.source, keys.source)
@@ -125,7 +137,7 @@ fn entries(stage: &Stage, end: usize, work: &WorkPlan) -> Vec<ScatterGather> {
     scatter(area.address(work.offset), &work.pieces, lkey)
 }
 
-fn scatter(mut address: u64, pieces: &[u32], lkey: u32) -> Vec<ScatterGather> {
+pub(super) fn scatter(mut address: u64, pieces: &[u32], lkey: u32) -> Vec<ScatterGather> {
     let entry = |&length: &u32| {
         let entry = ScatterGather { address, length, lkey };
         address += u64::from(length);
@@ -139,86 +151,37 @@ fn operation(stage: &Stage, end: usize, work: &WorkPlan) -> Operation {
     let (layout, keys) = (&stage.scenario.ends[peer].layout, &stage.ends[peer].keys);
     let window = |offset: u64| (layout.window_iova.wrapping_add(offset), keys.window);
     let archive = |offset: u64| (layout.archive.address(offset), keys.archive);
+    let node = stage.scenario.ends[peer].node;
+    let words = stage.scenario.words[node];
     let (address, key) = match work.action {
+        Action::Send(None) if work.fault == Some(Fault::Invalidates) => {
+            return Operation::SendWithInvalidate(keys.window);
+        }
         Action::Send(None) => return Operation::Send,
         Action::Send(Some(value)) => return Operation::SendWithImmediate(value),
         Action::Write(_, _) if work.fault == Some(Fault::NoAccess) => archive(0),
         _ if work.fault == Some(Fault::NoAccess) => (layout.source.address(0), keys.source),
         Action::Write(offset, _) | Action::ReadWindow(offset) => window(offset),
         Action::ReadArchive(offset) => archive(offset),
+        Action::FetchAdd { word, .. } | Action::CompareSwap { word, .. } => {
+            let offset = match work.fault {
+                Some(Fault::Misaligned) => 4,
+                Some(Fault::OutOfBounds(excess)) => words.length - 8 + excess,
+                _ => 8 * word as u64,
+            };
+            (words.address(offset), stage.nodes[node].words)
+        }
     };
     let rkey = if work.fault == Some(Fault::UnknownKey) { Rkey(key.0 ^ 0x100) } else { key };
     let remote = RemoteAddress { address, rkey };
     match work.action {
         Action::Write(_, None) => Operation::Write(remote),
         Action::Write(_, Some(value)) => Operation::WriteWithImmediate(remote, value),
+        Action::FetchAdd { add, .. } => Operation::FetchAndAdd { remote, add },
+        Action::CompareSwap { compare, swap, .. } => {
+            Operation::CompareAndSwap { remote, compare, swap }
+        }
         _ => Operation::Read(remote),
-    }
-}
-
-/// Posts what an end's plan says to its receive queue.
-pub fn post_receives(stage: &Stage, end: usize) {
-    let mut index = 0;
-    for (pause, receives) in &stage.scenario.ends[end].receives {
-        if *pause != 0 {
-            stage.world.sleep(*pause);
-        }
-        let mut left = &receives[..];
-        let mut full_pause = QUEUE_FULL_PAUSE_MIN;
-        while !left.is_empty() && !stage.world.is_closing() {
-            let posted = post_receive_list(stage, end, index, left);
-            index += posted;
-            left = &left[posted..];
-            if posted != 0 {
-                stage.model().took(stage.world.now());
-                full_pause = QUEUE_FULL_PAUSE_MIN;
-            } else {
-                stage.world.sleep(full_pause);
-                full_pause = (full_pause * 2).min(QUEUE_FULL_PAUSE_MAX);
-            }
-        }
-    }
-}
-
-fn post_receive_list(stage: &Stage, end: usize, first: usize, plans: &[ReceivePlan]) -> usize {
-    let results = stage.scenario.ends[end].layout.results;
-    let key = stage.ends[end].keys.results.0;
-    let lists: Vec<Vec<ScatterGather>> = plans
-        .iter()
-        .map(|plan| {
-            let lkey = if plan.bad_key { key ^ 0x10 } else { key };
-            scatter(results.address(plan.offset), &plan.pieces, lkey)
-        })
-        .collect();
-    let requests: Vec<ReceiveRequest<'_>> = lists
-        .iter()
-        .enumerate()
-        .map(|(at, list)| ReceiveRequest {
-            wr_id: Model::receive_number(end, first + at),
-            scatter: list,
-        })
-        .collect();
-    let was_resolved = {
-        let mut model = stage.model();
-        model.post_receives(end, plans.len());
-        model.receives_resolved(end)
-    };
-    stage.world.log(|| format!("end {end} posts receives {first} to {}", first + plans.len() - 1));
-    let node = &stage.nodes[stage.scenario.ends[end].node];
-    match node.driver.post_receive(&stage.ends[end].queue_pair, &requests) {
-        Ok(()) => plans.len(),
-        Err((taken, PostError::QueueFull)) => {
-            let refused = plans.len() - taken;
-            stage.world.log(|| format!("end {end}: receive queue full after {taken}"));
-            stage.hold(stage.model().refuse_receives(end, refused, was_resolved));
-            taken
-        }
-        Err((taken, error)) => {
-            stage
-                .world
-                .fail(format!("end {end}: receive {} was refused: {error:?}", first + taken));
-            plans.len()
-        }
     }
 }
 

@@ -1,34 +1,24 @@
 //! Builds nodes and connects queue pairs, before any other thread runs.
 
-use super::{End, Keys, Node, SimCompletionQueue, Stage};
+use super::connect::connect;
+use super::{End, Events, Keys, Node, SimCompletionQueue, Stage};
 use crate::dice::Dice;
 use crate::facade::SimFacade;
 use crate::memory::NodeMemory;
 use crate::model::Model;
 use crate::port::{SimPort, SimSignal};
 use crate::scenario::{ENTRIES_MAX, EndPlan, INLINE_MAX, Scenario, Span};
-use crate::world::{World, address};
-use converb_driver::{AsyncEvent, Channel, CompletionQueueHandle, Driver, Listener, NewQueuePair};
-use converb_engine::iba::{AttributeMask, Attributes, Service, State};
+use crate::world::World;
+use converb_driver::{
+    Channel, CompletionQueueHandle, Driver, Listener, NewQueuePair, ReceiveQueue,
+};
+use converb_engine::iba::Service;
 use converb_engine::memory::{Access, ProtectionDomain, RegionSpec};
-use converb_engine::{Address, AddressVector};
-use converb_wire::{Psn, Qpn, Rkey};
+use converb_wire::Rkey;
 use std::sync::{Arc, Mutex};
 
 const DOMAIN: ProtectionDomain = ProtectionDomain(1);
 const COMPLETIONS_MAX: usize = 4096;
-
-/// Writes events into the trace; a full completion queue is a failure.
-struct Witness(Arc<World>);
-
-impl Listener for Witness {
-    fn raise(&self, event: AsyncEvent) {
-        self.0.log(|| format!("{event:?}"));
-        if let AsyncEvent::CompletionQueueError { .. } = event {
-            self.0.fail("a completion queue with room for everything overran".into());
-        }
-    }
-}
 
 impl Stage {
     /// Builds everything that a scenario names.
@@ -43,17 +33,18 @@ impl Stage {
                 bytes
             })
             .collect();
+        let events = Arc::new(Events::new(world));
+        let listener: Arc<dyn Listener> = Arc::clone(&events) as _;
         let nodes: Vec<Node> = (0..scenario.nodes.len())
-            .map(|node| build_node(scenario, world, node, &initial[node], &mut dice))
+            .map(|node| build_node(scenario, world, node, &initial[node], &listener, &mut dice))
             .collect();
         let mut model = Model::new(scenario, initial);
-        let listener: Arc<dyn Listener> = Arc::new(Witness(Arc::clone(world)));
-        let ends: Vec<End> = scenario
-            .ends
-            .iter()
-            .enumerate()
-            .map(|(index, plan)| build_end(&nodes[plan.node], index, plan, &listener))
-            .collect();
+        let mut ends: Vec<End> = Vec::new();
+        for (index, plan) in scenario.ends.iter().enumerate() {
+            // The owner of a shared queue comes before the others.
+            let shared = ends.get(plan.takes_from).and_then(|owner| owner.shared.clone());
+            ends.push(build_end(&nodes[plan.node], index, plan, shared, &listener));
+        }
         for (index, end) in ends.iter().enumerate() {
             model.name(index, end.queue_pair.qpn().value());
             world.log(|| {
@@ -78,6 +69,7 @@ impl Stage {
             scenario: Arc::clone(scenario),
             world: Arc::clone(world),
             model: Mutex::new(model),
+            events,
             nodes,
             ends,
         })
@@ -91,6 +83,9 @@ fn memory_sizes(scenario: &Scenario) -> Vec<usize> {
         // Beyond the last region there is room for a bound that is not checked.
         sizes[plan.node] = sizes[plan.node].max((archive.start + archive.length) as usize + 256);
     }
+    for (size, words) in sizes.iter_mut().zip(&scenario.words) {
+        *size = (*size).max((words.start + words.length) as usize + 256);
+    }
     sizes
 }
 
@@ -99,30 +94,43 @@ fn build_node(
     world: &Arc<World>,
     node: usize,
     initial: &[u8],
+    listener: &Arc<dyn Listener>,
     dice: &mut Dice,
 ) -> Node {
     let memory = NodeMemory::new(initial.to_vec());
     let shape = scenario.nodes[node].shape;
-    let driver =
-        Driver::<SimPort, SimFacade>::new(SimPort::new(world, node, memory, dice.fork(), shape));
+    let port = SimPort::new(world, node, scenario.family, memory, dice.fork(), shape);
+    let driver = Driver::<SimPort, SimFacade>::new(port);
     let channel = Arc::new(Channel::new(SimSignal::new(world)));
-    let listener: Arc<dyn Listener> = Arc::new(Witness(Arc::clone(world)));
     let count = dice.between(1, 2);
     let completion_queues: Vec<Arc<SimCompletionQueue>> = (0..count)
         .map(|cookie| {
             let channel = Some(Arc::clone(&channel));
-            let listener = Arc::clone(&listener);
+            let listener = Arc::clone(listener);
             Arc::new(CompletionQueueHandle::new(COMPLETIONS_MAX, channel, listener, cookie))
         })
         .collect();
-    Node { driver, completion_queues, channel }
+    let words = scenario.words[node];
+    let words = (words.length != 0).then(|| {
+        let access = Access::LOCAL_WRITE.with(Access::REMOTE_ATOMIC);
+        register(&driver, words, words.address(0), access)
+    });
+    Node { driver, completion_queues, channel, words: words.unwrap_or_default() }
 }
 
-fn build_end(node: &Node, index: usize, plan: &EndPlan, listener: &Arc<dyn Listener>) -> End {
-    let register = |span: Span, iova: u64, access: Access| -> Rkey {
-        let spec = RegionSpec { address: span.address(0), length: span.length, iova, access };
-        node.driver.register(DOMAIN, spec).expect("the table is not full, the range is right").key
-    };
+fn register(driver: &Driver<SimPort, SimFacade>, span: Span, iova: u64, access: Access) -> Rkey {
+    let spec = RegionSpec { address: span.address(0), length: span.length, iova, access };
+    driver.register(DOMAIN, spec).expect("the table is not full, the range is right").key
+}
+
+fn build_end(
+    node: &Node,
+    index: usize,
+    plan: &EndPlan,
+    shared: Option<Arc<ReceiveQueue<SimFacade>>>,
+    listener: &Arc<dyn Listener>,
+) -> End {
+    let register = |span, iova, access| register(&node.driver, span, iova, access);
     let layout = &plan.layout;
     let remote = Access::LOCAL_WRITE.with(Access::REMOTE_WRITE).with(Access::REMOTE_READ);
     let keys = Keys {
@@ -131,66 +139,30 @@ fn build_end(node: &Node, index: usize, plan: &EndPlan, listener: &Arc<dyn Liste
         window: register(layout.window, layout.window_iova, remote),
         archive: register(layout.archive, layout.archive.address(0), Access::REMOTE_READ),
     };
+    let own_shared = plan.shared.map(|_| {
+        let (capacity, listener) = (plan.receive_capacity, Arc::clone(listener));
+        Arc::new(ReceiveQueue::shared(capacity, ENTRIES_MAX, listener, index as u64))
+    });
+    let shared = own_shared.or(shared);
     let queues = &node.completion_queues;
     let new = NewQueuePair {
-        service: Service::ReliableConnection,
+        service: plan.service,
         domain: DOMAIN,
         send_cq: Arc::clone(&queues[0]),
         receive_cq: Arc::clone(&queues[queues.len() - 1]),
         send_capacity: plan.send_capacity,
-        shared_receives: None,
+        shared_receives: shared.clone(),
         receive_capacity: plan.receive_capacity,
         send_entries_max: ENTRIES_MAX,
         receive_entries_max: ENTRIES_MAX,
         inline_max: INLINE_MAX,
-        port_mtu: 4096,
+        port_mtu: plan.port_mtu,
         signal_all: plan.signal_all,
         listener: Arc::clone(listener),
         cookie: index as u64,
     };
     let queue_pair = node.driver.create_queue_pair(new).expect("numbers are left");
-    End { queue_pair, keys }
-}
-
-fn connect(node: &Node, scenario: &Scenario, index: usize, end: &End, destination: Qpn) {
-    use AttributeMask as A;
-    let (plan, peer) = (&scenario.ends[index], &scenario.ends[Scenario::peer(index)]);
-    let path = AddressVector {
-        local: Address::Lid(address(plan.node)),
-        remote: Address::Lid(address(peer.node)),
-        traffic_class: 0,
-        hop_limit: 64,
-        flow_label: 0,
-        service_level: 0,
-    };
-    let attributes = Attributes {
-        destination,
-        path: Some(path),
-        path_mtu: plan.mtu,
-        receive_psn: Psn::new(peer.send_psn),
-        send_psn: Psn::new(plan.send_psn),
-        access: Access::LOCAL_WRITE.with(Access::REMOTE_WRITE).with(Access::REMOTE_READ),
-        timeout: plan.timeout,
-        retry_count: plan.retry_count,
-        rnr_retry: plan.rnr_retry,
-        min_rnr_timer: plan.min_rnr_timer,
-        max_reads: plan.max_reads,
-        max_destination_reads: peer.max_reads,
-        port: 1,
-        ..Attributes::default()
-    };
-    let receive = A::PATH.with(A::PATH_MTU).with(A::DESTINATION).with(A::RECEIVE_PSN);
-    let send = A::TIMEOUT.with(A::RETRY_COUNT).with(A::RNR_RETRY).with(A::MAX_READS);
-    let steps = [
-        (State::Init, A::PARTITION_KEY_INDEX.with(A::PORT).with(A::ACCESS_FLAGS)),
-        (State::ReadyToReceive, receive.with(A::MAX_DESTINATION_READS).with(A::MIN_RNR_TIMER)),
-        (State::ReadyToSend, send.with(A::SEND_PSN)),
-    ];
-    for (state, mask) in steps {
-        let new = Attributes { state, ..attributes };
-        let result = node.driver.modify(&end.queue_pair, &new, mask.with(A::STATE));
-        result.expect("the attributes are complete and in range");
-    }
+    End { queue_pair, keys, shared }
 }
 
 /// The facts of an end that explain a trace.
@@ -201,8 +173,9 @@ impl std::fmt::Display for Facts<'_> {
         let plan = self.0;
         write!(
             formatter,
-            "MTU {}, first PSN {}, timeout {}, retries {}, RNR retries {}, RNR timer {}, READs {}, \
-             queues {} and {}, window {:x} +{}",
+            "{:?}, MTU {}, first PSN {}, timeout {}, retries {}, RNR retries {}, RNR timer {}, \
+             READs {}, queues {} and {}, window {:x} +{}",
+            plan.service,
             plan.mtu.bytes(),
             plan.send_psn,
             plan.timeout,
@@ -214,6 +187,13 @@ impl std::fmt::Display for Facts<'_> {
             plan.receive_capacity,
             plan.layout.window_iova,
             plan.layout.window.length
-        )
+        )?;
+        if plan.service == Service::UnreliableDatagram {
+            write!(formatter, ", datagrams up to {}, Q_Key {:x}", plan.port_mtu, plan.queue_key)?;
+        }
+        match plan.shared {
+            Some(limit) => write!(formatter, ", shares its receives, limit {limit}"),
+            None => Ok(()),
+        }
     }
 }

@@ -11,6 +11,22 @@ pub enum Action {
     ReadWindow(u64),
     /// READ from the peer's archive, which nobody changes.
     ReadArchive(u64),
+    /// Add to one of the words of the peer's node.
+    FetchAdd {
+        /// Which.
+        word: usize,
+        /// How much.
+        add: u64,
+    },
+    /// Put `swap` into one of the words of the peer's node if it is `compare`.
+    CompareSwap {
+        /// Which.
+        word: usize,
+        /// What it has to be.
+        compare: u64,
+        /// What it becomes.
+        swap: u64,
+    },
 }
 
 impl Action {
@@ -19,9 +35,17 @@ impl Action {
         matches!(self, Self::Send(_) | Self::Write(_, Some(_)))
     }
 
-    /// Whether it is a READ.
-    pub const fn is_read(self) -> bool {
-        matches!(self, Self::ReadWindow(_) | Self::ReadArchive(_))
+    /// Whether the peer answers with data: a READ or an atomic.
+    pub const fn returns_data(self) -> bool {
+        matches!(self, Self::ReadWindow(_) | Self::ReadArchive(_)) || self.word().is_some()
+    }
+
+    /// The word that an atomic works on.
+    pub const fn word(self) -> Option<usize> {
+        match self {
+            Self::FetchAdd { word, .. } | Self::CompareSwap { word, .. } => Some(word),
+            _ => None,
+        }
     }
 
     /// The immediate data.
@@ -48,6 +72,28 @@ pub enum Fault {
     ReceiveTooShort,
     /// The peer's receive names a local key that nobody has.
     ReceiveKey,
+    /// An atomic's address is not a multiple of eight.
+    Misaligned,
+    /// The SEND asks to invalidate a key that is no memory window's.
+    Invalidates,
+    /// A datagram is longer than the port's MTU.
+    TooLong,
+    /// A datagram has no address handle.
+    NoDestination,
+}
+
+/// Marks a Q_Key that means the sender's own (IBA 10.2.5).
+pub const OWN_KEY: u32 = 1 << 31;
+/// Bytes that precede a datagram in its receive.
+pub const ROUTE_LENGTH: u32 = 40;
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The end.
+    pub end: usize,
+    /// The Q_Key that it is sent with; with the highest bit set the sender's own is meant.
+    pub queue_key: u32,
 }
 
 /// A send work request.
@@ -57,7 +103,8 @@ pub struct WorkPlan {
     pub action: Action,
     /// The lengths of its pieces.
     pub pieces: Vec<u32>,
-    /// Where its pieces are, one after the other, in the source area (READ: the results area).
+    /// Where its pieces are, one after the other, in the source area (READs and atomics: the
+    /// results area).
     pub offset: u64,
     /// Whether its bytes are copied while posting.
     pub inline: bool,
@@ -69,6 +116,8 @@ pub struct WorkPlan {
     pub solicited: bool,
     /// What is wrong with it.
     pub fault: Option<Fault>,
+    /// Where it goes, if it is a datagram.
+    pub to: Option<Destination>,
 }
 
 impl WorkPlan {
