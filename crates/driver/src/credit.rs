@@ -35,6 +35,15 @@ impl Askers {
     }
 }
 
+/// The traffic class of the answer to a question: that of the question, as it left the asker. A
+/// router's word about congestion is for us, and says that the asker knows of such words.
+fn class_of_answer(question: u8) -> u8 {
+    const ECN: u8 = 0b11;
+    const CONGESTION_EXPERIENCED: u8 = 0b11;
+    const CAPABLE: u8 = 0b10;
+    if question & ECN == CONGESTION_EXPERIENCED { question & !ECN | CAPABLE } else { question }
+}
+
 impl<P: Port, S: Facade> Driver<P, S> {
     /// A credit datagram came: answers a question into `batch`; true if it was an answer, so that
     /// senders may go on.
@@ -78,7 +87,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         let back = AddressVector {
             local: received.local,
             remote: received.source,
-            traffic_class: 0,
+            traffic_class: class_of_answer(received.traffic_class),
             hop_limit: 0,
             flow_label: 0,
             service_level: 0,
@@ -112,5 +121,19 @@ impl<P: Port, S: Facade> Driver<P, S> {
             let Some(handle) = waiter else { return };
             self.kick(&handle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_of_the_class_of_their_questions() {
+        assert_eq!(class_of_answer(0), 0);
+        assert_eq!(class_of_answer(96), 96);
+        assert_eq!(class_of_answer(98), 98);
+        assert_eq!(class_of_answer(97), 97);
+        assert_eq!(class_of_answer(99), 98, "congestion on the way here is none on the way back");
     }
 }
