@@ -20,8 +20,8 @@ PAYLOAD_BYTES = 100 * 65536
 LARGEST_PAYLOAD = 4096
 
 
-def capture(bench, offload):
-    """Runs ib_write_bw -n 100 -s 65536 under tcpdump; the path of the capture."""
+def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536")):
+    """Runs a program and its peer under tcpdump; the path of the capture."""
     topology = bench.topology
     for space in topology.namespaces:
         words = [word for name in ("tso", "gso", "gro", "tx-udp-segmentation")
@@ -40,7 +40,7 @@ def capture(bench, offload):
             if dump.poll() is not None or time.monotonic() > deadline:
                 raise Failure("tcpdump did not start: " + open(log).read())
             time.sleep(0.05)
-        bench.pair(["ib_write_bw", "-n", "100", "-s", "65536"])
+        bench.pair(list(command), name=" ".join(command).replace(" ", "_") + "-")
         # The last packets are in the kernel's ring until tcpdump has read them.
         time.sleep(0.5)
     finally:
@@ -81,6 +81,39 @@ def segmented(bench):
 def whole(bench):
     """Super-packets, as they cross when nothing has to cut them."""
     check(capture(bench, offload=True))
+
+
+def traffic_class(ip):
+    """The byte of an IP header that holds DSCP and ECN."""
+    return ip[1] if ip[0] >> 4 == 4 else (ip[0] & 15) << 4 | ip[1] >> 4
+
+
+def service_marks(bench):
+    """Each packet, whoever sends it and whatever it is, carries the DSCP and ECN asked for."""
+    # DSCP 24, without and with "capable of ECN".
+    for command, opcodes in (
+            ("ib_send_bw --tclass=96 -n 200 -s 512", {0x04, 0x11}),
+            ("ib_write_bw --tclass=96 -n 200 -s 4096", {0x06, 0x07, 0x08, 0x11}),
+            ("ib_read_bw --tclass=98 -n 200 -s 2000", {0x0C, 0x0D, 0x0F}),
+            ("ib_send_bw -c UC --tclass=96 -n 2000 -s 512", {0x24}),
+            ("ib_send_bw -c UD --tclass=98 -n 2000 -s 512", {0x64}),
+            ("ib_send_bw --ipv6 --tclass=98 -n 200 -s 512", {0x04, 0x11})):
+        path = capture(bench, False, command.split())
+        wanted = 98 if "98" in command else 96
+        seen, ways = {}, set()
+        for link_type, frame in roce.frames(path):
+            packet = roce.parse(link_type, frame)
+            if packet is not None:
+                key = packet.opcode, traffic_class(packet.ip)
+                seen[key] = seen.get(key, 0) + 1
+                ways.add(packet.ip[-4:])
+        strays = {key: count for key, count in seen.items() if key[1] != wanted}
+        if strays:
+            raise Failure("%s: packets (opcode, class): %r, where the class should be %d"
+                          % (command, strays, wanted))
+        missing = opcodes - {opcode for opcode, _ in seen}
+        if missing or len(ways) != 2:
+            raise Failure("%s: no packets of %r both ways: %r" % (command, missing, seen))
 
 
 def flipped_bits(bench):
@@ -162,5 +195,6 @@ def send_flipped(topology, family, qpn):
 SCENARIOS = [
     Scenario("tcpdump, packet by packet", "veth1500 veth9000", segmented),
     Scenario("tcpdump, super-packets", "veth1500 veth9000", whole),
+    Scenario("DSCP and ECN of every packet", "veth1500", service_marks),
     Scenario("flipped bits", "lo veth1500", flipped_bits),
 ]
