@@ -191,6 +191,20 @@ extern "C" fn abandon_inherited() {
     }
 }
 
+/// Sends what waits for a moment that will not come. Called when the process exits through libc;
+/// takes no lock that another thread may have.
+extern "C" fn send_held_answers() {
+    if let Some(runtime) = Runtime::current() {
+        runtime.driver.send_held_answers();
+    }
+}
+
+// SAFETY: libc calls what the section lists, with the C calling convention, once, at exit or when
+// the library is unloaded.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = send_held_answers;
+
 /// Has [`abandon_inherited`] called in every child that is forked through libc. Others do it when
 /// they first use the library themselves.
 fn watch_forks() {

@@ -12,6 +12,7 @@ use crate::paths::{Paths, SharedPaths};
 use crate::port::Port;
 use crate::queue_pair::{Protocol, QueuePairHandle};
 use crate::receive_queue::ReceiveQueue;
+use crate::reply::ReplyHabit;
 use crate::roles::drain::Drain;
 use crate::table::QueuePairTable;
 use crate::timers::TimerQueue;
@@ -88,6 +89,9 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) next_deadline: AtomicU64,
     /// Threads in [`wait_event`](Self::wait_event), which do the progress thread's work.
     pub(crate) event_waiters: AtomicU32,
+    /// Whether the progress thread will look at the port, whatever happens, within its longest
+    /// pause and before it sleeps.
+    pub(crate) progress_looks_again: AtomicBool,
     pub(crate) stopping: AtomicBool,
 }
 
@@ -113,6 +117,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             fruitless_since: AtomicU64::new(0),
             next_deadline: AtomicU64::new(Time::NEVER.nanoseconds()),
             event_waiters: AtomicU32::new(0),
+            progress_looks_again: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             port,
         })
@@ -189,9 +194,11 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 path: Arc::default(),
                 timer: Time::NEVER,
                 touched: false,
+                has_received: false,
             }),
             pending: <S::Flag as crate::facade::Flag>::new(),
             state: AtomicU32::new(0),
+            reply: ReplyHabit::default(),
         });
         table.insert(Arc::clone(&handle));
         Ok(handle)
@@ -254,6 +261,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
     /// Destroys a queue pair (`ibv_destroy_qp`): what is under way ends without completions, and
     /// those of it that wait are forgotten.
     pub fn destroy(&self, queue_pair: &Arc<QueuePairHandle<P::Signal, S>>) {
+        // An answer may wait for a request to go with.
+        self.kick(queue_pair);
         self.table.write().remove(queue_pair.qpn);
         let mut protocol = queue_pair.protocol.lock();
         let path = Arc::clone(&protocol.path);

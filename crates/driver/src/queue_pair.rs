@@ -6,6 +6,7 @@ use crate::facade::{Facade, Flag};
 use crate::listener::Listener;
 use crate::port::Signal;
 use crate::receive_queue::ReceiveQueue;
+use crate::reply::ReplyHabit;
 use converb_engine::Time;
 use converb_engine::iba::{PathWindow, QueuePair, Service, State};
 use converb_engine::memory::ProtectionDomain;
@@ -34,6 +35,7 @@ pub struct QueuePairHandle<G: Signal, S: Facade> {
     pub(crate) pending: S::Flag,
     /// The state, for posting, as of the last change.
     pub(crate) state: AtomicU32,
+    pub(crate) reply: ReplyHabit,
 }
 
 /// What the protocol lock guards.
@@ -44,6 +46,8 @@ pub(crate) struct Protocol {
     pub(crate) timer: Time,
     /// Whether the current drain has it on its list.
     pub(crate) touched: bool,
+    /// Whether a receive has completed since this was last taken down.
+    pub(crate) has_received: bool,
 }
 
 impl<G: Signal, S: Facade> QueuePairHandle<G, S> {

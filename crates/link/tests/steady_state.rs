@@ -9,6 +9,7 @@ use converb_engine::iba::Service;
 use converb_engine::work::{Operation, RemoteAddress};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use steady::{Ends, How};
 
 struct Counting;
@@ -106,4 +107,33 @@ fn an_operation_costs_no_more_than_it_did() {
     hold("UC SEND 8 B", &uc, How::Poll, 8, Operation::Send, &small(16));
     let ud = Ends::new(24_005, Service::UnreliableDatagram);
     hold("UD SEND 8 B", &ud, How::Poll, 8, Operation::Send, &small(16 + 40));
+    replies_take_acks_along();
+}
+
+/// Who replies at once has its ACKs leave with its replies: a call for each message, not two.
+fn replies_take_acks_along() {
+    let ends = Ends::new(24_007, Service::ReliableConnection);
+    ends.with_progress(|| {
+        let are_pausing = || [&ends.client, &ends.server].map(|end| end.driver.port().is_pausing());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while are_pausing() != [true; 2] {
+            assert!(Instant::now() < deadline, "the progress threads see somebody poll");
+            ends.ping_pong(8);
+        }
+        for length in [8, 4096] {
+            for _ in 0..WARM_UP {
+                ends.ping_pong(length);
+            }
+            let before = (counts(&ends), ALLOCATIONS.load(Ordering::Relaxed));
+            for _ in 0..COUNTED {
+                ends.ping_pong(length);
+            }
+            let sends = counts(&ends)[0] - before.0[0];
+            let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before.1;
+            println!("ping-pong of {length:4} B: {sends} send calls, {} messages", 2 * COUNTED);
+            // A tail probe under a busy machine may add one here and there.
+            assert!(sends <= 2 * COUNTED + COUNTED / 25, "{sends} send calls");
+            assert_eq!(allocations, 0);
+        }
+    });
 }

@@ -7,6 +7,7 @@ use crate::facade::{Facade, Mutex, RwLock};
 use crate::port::{Port, Received};
 use crate::queue_pair::{Protocol, QueuePairHandle};
 use crate::receive_queue::Receives;
+use crate::reply::Replying;
 use crate::table::QueuePairTable;
 use converb_engine::iba::{Arrival, CreditMessage, Environment};
 use converb_engine::memory::KeyTable;
@@ -24,6 +25,18 @@ pub(crate) struct Drain<P: Port, S: Facade> {
     askers: Askers,
     /// A credit datagram was answered: senders that wait for it may go on.
     credit_came: bool,
+    replying: Option<Replying<P, S>>,
+}
+
+/// What a look at the port came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Packets had arrived, and are dealt with.
+    Packets,
+    /// Nothing had.
+    Nothing,
+    /// Another thread was at it.
+    Elsewhere,
 }
 
 /// After looking in vain for this long a poller lets others have the processor.
@@ -37,18 +50,30 @@ impl<P: Port, S: Facade> Drain<P, S> {
             touched: Vec::with_capacity(64),
             askers: Askers::default(),
             credit_came: false,
+            replying: None,
         }
+    }
+
+    pub(crate) fn take_replying(&mut self) -> Option<Replying<P, S>> {
+        self.replying.take()
     }
 }
 
 impl<P: Port, S: Facade> Driver<P, S> {
-    /// Fetches and executes what has arrived, if no other thread is doing so. Returns whether
-    /// anything had.
-    pub fn drain(&self) -> bool {
-        let Some(mut drain) = self.drain.try_lock() else { return false };
+    /// Fetches and executes what has arrived, if no other thread is doing so.
+    pub fn drain(&self) -> Look {
+        self.look(false)
+    }
+
+    /// The same for a thread that polls: what it finds it hands to the program, which may reply.
+    pub(crate) fn look(&self, polls: bool) -> Look {
+        let Some(mut drain) = self.drain.try_lock() else { return Look::Elsewhere };
         let drain = &mut *drain;
         let now = self.port.now();
         self.drained_at.store(now.nanoseconds(), Ordering::Release);
+        if let Some(replying) = drain.take_replying() {
+            self.settle(&replying);
+        }
         if self.outlet.is_blocked() {
             for queue_pair in self.outlet.unblock(&self.port) {
                 self.kick(&queue_pair);
@@ -57,8 +82,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
         if self.port.receive(&mut drain.incoming) {
             self.fruitless_since.store(0, Ordering::Relaxed);
             self.deliver_batch(drain);
-            self.answer_batch(drain);
-            return true;
+            self.answer_batch(drain, polls);
+            return Look::Packets;
         }
         // Clocks only now: who was not running has packets to look at first.
         self.look_at_clocks(now);
@@ -69,13 +94,13 @@ impl<P: Port, S: Facade> Driver<P, S> {
             self.fruitless_since.store(0, Ordering::Relaxed);
             S::yield_now();
         }
-        false
+        Look::Nothing
     }
 
     /// Hands each packet to its queue pair. Packets of one queue pair come in runs, so its lock
     /// is kept while they last.
     fn deliver_batch(&self, drain: &mut Drain<P, S>) {
-        let Drain { incoming, outgoing, touched, askers, credit_came } = drain;
+        let Drain { incoming, outgoing, touched, askers, credit_came, .. } = drain;
         let table = self.table.read();
         let keys = self.keys.read();
         let mut current: Option<(&Handle<P, S>, _)> = None;
@@ -148,21 +173,40 @@ impl<P: Port, S: Facade> Driver<P, S> {
 
     /// Runs the queue pairs that got packets: sends their answers and what the answers they got
     /// allow them to send.
-    fn answer_batch(&self, drain: &mut Drain<P, S>) {
-        let Drain { outgoing, touched, credit_came, .. } = drain;
+    fn answer_batch(&self, drain: &mut Drain<P, S>, polls: bool) {
+        let Drain { outgoing, touched, credit_came, replying, .. } = drain;
         self.outlet.send(&self.port, outgoing);
+        let expects_reply = polls && touched.len() == 1;
         for handle in touched.drain(..) {
-            {
+            let may_hold = expects_reply && self.may_hold_answer(&handle);
+            handle.reply.received();
+            let (is_held, has_received) = {
                 let keys = self.keys.read();
                 let mut protocol = handle.protocol.lock();
                 protocol.touched = false;
-                self.run(&handle, &keys, &mut protocol, outgoing);
-            }
+                let mut is_held = may_hold && protocol.queue_pair.owes_only_an_ack();
+                if is_held {
+                    self.publish(&handle, &keys, &mut protocol);
+                    is_held = protocol.has_received;
+                }
+                if !is_held {
+                    self.run(&handle, &keys, &mut protocol, outgoing);
+                }
+                (is_held, core::mem::take(&mut protocol.has_received))
+            };
             self.serve_pending(&handle);
+            if expects_reply && has_received {
+                *replying = Some(Replying { handle, is_held });
+            }
         }
         if core::mem::take(credit_came) {
             self.serve_credit_waiters();
         }
+    }
+
+    /// Whether an ACK may wait for the reply: only while somebody will look after it in any case.
+    fn may_hold_answer(&self, handle: &Handle<P, S>) -> bool {
+        handle.reply.is_formed() && self.progress_looks_again.load(Ordering::Acquire)
     }
 
     /// Lets queue pairs look at their clocks whose deadlines have passed.

@@ -12,3 +12,5 @@ mod poll;
 mod post;
 mod progress;
 mod run;
+
+pub use drain::Look;

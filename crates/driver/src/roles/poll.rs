@@ -18,7 +18,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         if count != 0 || completions.is_empty() {
             return count;
         }
-        self.drain();
+        self.look(true);
         let looked_at = self.drained_at.load(Ordering::Relaxed);
         self.polled_at.store(looked_at, Ordering::Release);
         completion_queue.take(completions)

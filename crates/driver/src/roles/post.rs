@@ -23,6 +23,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     ) -> Result<(), (usize, PostError)> {
         let result = self.queue_sends(queue_pair, requests);
         if !matches!(result, Err((0, _))) {
+            queue_pair.reply.replied();
             self.kick(queue_pair);
         }
         result

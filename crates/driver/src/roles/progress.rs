@@ -7,6 +7,7 @@
 use crate::driver::Driver;
 use crate::facade::{Facade, Mutex};
 use crate::port::{Interest, Port};
+use crate::roles::drain::Look;
 use converb_engine::Time;
 use core::time::Duration;
 use std::sync::atomic::Ordering;
@@ -24,22 +25,39 @@ impl<P: Port, S: Facade> Driver<P, S> {
         let mut pause = PAUSE_MIN;
         while !self.stopping.load(Ordering::Acquire) {
             if self.somebody_polls() {
-                self.port.wait(Interest { timeout: Some(pause), ..Interest::default() });
-                pause = (pause * 2).min(PAUSE_MAX);
+                self.keep_away(&mut pause);
                 // Who waits for an event fell asleep before these were known.
                 if self.outlet.is_blocked() || self.next_deadline() <= self.port.now() {
                     self.drain();
                 }
                 continue;
             }
-            pause = PAUSE_MIN;
-            for _ in 0..BATCHES_PER_TURN {
-                if !self.drain() {
+            // Said before the look that keeps the promise: an ACK that is held after it would
+            // wait for who sleeps.
+            self.progress_looks_again.store(false, Ordering::Release);
+            let mut look = self.drain();
+            for _ in 1..BATCHES_PER_TURN {
+                if look != Look::Packets {
                     break;
                 }
+                look = self.drain();
             }
+            if look == Look::Elsewhere {
+                // Its thread lost the processor in the middle, perhaps to this one: packets that
+                // wait would end each sleep at once.
+                self.keep_away(&mut pause);
+                continue;
+            }
+            pause = PAUSE_MIN;
             self.sleep();
         }
+    }
+
+    /// Leaves the port to the thread that is at it, for twice as long as the last time.
+    fn keep_away(&self, pause: &mut Duration) {
+        self.progress_looks_again.store(true, Ordering::Release);
+        self.port.wait(Interest { timeout: Some(*pause), ..Interest::default() });
+        *pause = (*pause * 2).min(PAUSE_MAX);
     }
 
     /// Ends the progress thread.

@@ -128,7 +128,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
     }
 
     /// Makes completions and events visible. The answers that go with them are with the kernel
-    /// already: a program may exit as soon as it sees them.
+    /// already, for a program may exit as soon as it sees them, save an ACK that waits for a
+    /// reply (see [`crate::reply`]).
     pub(crate) fn publish(
         &self,
         handle: &Arc<QueuePairHandle<P::Signal, S>>,
@@ -145,7 +146,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
         while let Some((side, completion)) = queue_pair.next_completion() {
             let completion_queue = match side {
                 Side::Send => &handle.send_cq,
-                Side::Receive => &handle.receive_cq,
+                Side::Receive => {
+                    protocol.has_received = true;
+                    &handle.receive_cq
+                }
             };
             all_reported &= completion_queue.push(completion);
         }

@@ -8,6 +8,10 @@
 //! [`deadline`](QueuePair::deadline) has passed; and after each of these drains
 //! [`next_completion`](QueuePair::next_completion) and [`next_event`](QueuePair::next_event).
 
+mod transmit;
+
+pub use transmit::Transmit;
+
 use super::arrival::Arrival;
 use super::attributes::{AttributeMask, Attributes, ModifyError, Mtu};
 use super::environment::Environment;
@@ -25,7 +29,6 @@ use crate::completion::{Completion, CompletionKind, Status};
 use crate::counters::Counters;
 use crate::memory::{Access, Memory};
 use crate::time::Time;
-use crate::transmit::PacketSink;
 use crate::work::{Operation, ReceiveWork, SendRing};
 use converb_wire::{Bth, Opcode, OpcodeKind, Packet, Psn, Qpn, Transport};
 use core::sync::atomic::AtomicU64;
@@ -77,17 +80,6 @@ impl Identity {
     }
 }
 
-/// How a round of transmitting ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transmit {
-    /// There is nothing more to send now.
-    Idle,
-    /// The sink is full: send it and call again.
-    SinkFull,
-    /// The window of the path is full: call again when something on the path is acknowledged.
-    WindowFull,
-}
-
 /// The half that sends.
 #[derive(Debug)]
 enum Sending {
@@ -113,6 +105,8 @@ pub struct QueuePair {
     sending: Sending,
     receiving: Receiving,
     outbox: Outbox,
+    /// Requests went past an ACK and filled the sink.
+    ack_comes_next: bool,
 }
 
 const NO_PATH: AddressVector = AddressVector {
@@ -163,6 +157,7 @@ impl QueuePair {
             sending,
             receiving,
             outbox: Outbox::default(),
+            ack_comes_next: false,
         }
     }
 
@@ -430,37 +425,6 @@ impl QueuePair {
             return Some(&counters.dropped_wrong_source);
         }
         None
-    }
-
-    /// Writes packets into `sink`: answers first, then requests.
-    pub fn poll_transmit<M: Memory>(
-        &mut self,
-        env: &mut Environment<'_, M>,
-        sink: &mut impl PacketSink,
-    ) -> Transmit {
-        if let Receiving::Reliable(responder) = &mut self.receiving {
-            let answers = responder.poll_transmit(&self.identity, env, &mut self.outbox, sink);
-            self.fail_if_asked(env);
-            if answers != Transmit::Idle {
-                return answers;
-            }
-        }
-        let may_start = self.state() == State::ReadyToSend;
-        if !may_start && self.state() != State::SendQueueDrain {
-            return Transmit::Idle;
-        }
-        let (identity, outbox) = (&self.identity, &mut self.outbox);
-        let requests = match &mut self.sending {
-            Sending::Reliable(requester) => {
-                requester.poll_transmit(identity, env, outbox, sink, may_start)
-            }
-            Sending::Unreliable(sender) => {
-                sender.poll_transmit(identity, env, outbox, sink, may_start)
-            }
-        };
-        self.fail_if_asked(env);
-        self.report_drained();
-        requests
     }
 
     /// Looks at the clocks; call `poll_transmit` after it.

@@ -1,13 +1,15 @@
-//! A port whose memory counts what is copied.
+//! A port whose memory counts what is copied, and whose progress thread pauses for good once it
+//! has found somebody polling: so nothing that is counted depends on when it looks.
 
 use converb_driver::{Interest, Port, Received, Sent, Woken};
 use converb_engine::{Fault, Memory, Time};
 use converb_link::{EventSignal, ProgramMemory, UdpPort};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub struct CountingPort {
     pub inner: UdpPort,
     memory: CountingMemory,
+    is_pausing: AtomicBool,
 }
 
 pub struct CountingMemory {
@@ -18,7 +20,12 @@ pub struct CountingMemory {
 impl CountingPort {
     pub fn new(inner: UdpPort) -> Self {
         let memory = CountingMemory { inner: ProgramMemory::new(), copied: AtomicU64::new(0) };
-        Self { inner, memory }
+        Self { inner, memory, is_pausing: AtomicBool::new(false) }
+    }
+
+    /// Whether the progress thread stays away.
+    pub fn is_pausing(&self) -> bool {
+        self.is_pausing.load(Ordering::Acquire)
     }
 }
 
@@ -84,7 +91,10 @@ impl Port for CountingPort {
     }
 
     fn wait(&self, interest: Interest) -> Woken {
-        self.inner.wait(interest)
+        let pauses = !interest.receivable && !interest.sendable;
+        self.is_pausing.fetch_or(pauses, Ordering::AcqRel);
+        let timeout = if pauses { None } else { interest.timeout };
+        self.inner.wait(Interest { timeout, ..interest })
     }
 
     fn wait_with(&self, signal: &EventSignal, interest: Interest) -> Woken {

@@ -7,11 +7,12 @@ use converb_driver::*;
 use converb_engine::iba::*;
 use converb_engine::memory::{Access, ProtectionDomain, Region, RegionSpec};
 use converb_engine::work::*;
-use converb_engine::{Address, AddressVector, Completion, Status};
+use converb_engine::{Address, AddressVector, Completion, CompletionKind, Status};
 use converb_link::{EventSignal, Settings, Slot, UdpPort};
 use core::net::Ipv4Addr;
 use counting_port::CountingPort;
 use std::net::UdpSocket;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 type Handle = Arc<QueuePairHandle<EventSignal, Std>>;
@@ -192,5 +193,43 @@ impl Ends {
             self.server.driver.drain();
         }
         self.client.complete(How::Poll, &self.server);
+    }
+
+    /// A message from the client, and the server's reply as soon as it has it; both only poll.
+    pub fn ping_pong(&self, length: u32) {
+        for (from, to) in [(&self.client, &self.server), (&self.server, &self.client)] {
+            let scatter = to.piece(length);
+            let request = ReceiveRequest { wr_id: 0, scatter: &scatter };
+            to.driver.post_receive(&to.queue_pair, &[request]).expect("posted");
+            let gather = from.piece(length);
+            let request = SendRequest {
+                wr_id: 0,
+                operation: Operation::Send,
+                flags: SendFlags::default(),
+                payload: Payload::Gather(&gather),
+                destination: None,
+            };
+            from.driver.post_send(&from.queue_pair, &[request]).expect("posted");
+            let mut completion = [Completion::default()];
+            while completion[0].kind != CompletionKind::Receive {
+                to.driver.poll(&to.queue, &mut completion);
+                assert_eq!(completion[0].status, Status::Success, "{:?}", completion[0]);
+            }
+        }
+    }
+
+    /// Runs `body` while the progress threads of both ends are there.
+    pub fn with_progress(&self, body: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let drivers = [&self.client.driver, &self.server.driver];
+            for driver in drivers {
+                scope.spawn(|| driver.run_progress());
+            }
+            let result = catch_unwind(AssertUnwindSafe(body));
+            drivers.iter().for_each(|driver| driver.stop());
+            if let Err(panic) = result {
+                resume_unwind(panic);
+            }
+        });
     }
 }

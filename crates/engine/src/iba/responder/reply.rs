@@ -61,6 +61,11 @@ impl Responder {
         }
     }
 
+    /// Whether an ACK is the only answer that waits.
+    pub(in crate::iba) fn owes_lone_ack(&self) -> bool {
+        self.replies.len() == 1 && matches!(self.replies.front(), Some(Reply::Ack { .. }))
+    }
+
     /// READs of the peer that are not answered in full. Those that it asked for a second time do
     /// not count: it may have got the first answer meanwhile, and gone on.
     pub(super) fn reads_pending(&self) -> usize {
