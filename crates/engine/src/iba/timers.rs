@@ -70,9 +70,10 @@ impl Timers {
         self.probes = 0;
     }
 
-    /// The peer acknowledged something new.
+    /// The peer acknowledged something new. What it is not ready for is sent when its delay is
+    /// over, and waits for an answer from then on.
     pub fn progressed(&mut self, now: Time) {
-        self.last_progress = now;
+        self.last_progress = self.rnr_until.map_or(now, |until| until.max(now));
         self.probes = 0;
         self.retries_left = self.retry_count;
         self.rnr_retries_left = self.rnr_retry;
@@ -208,6 +209,18 @@ mod tests {
             assert!(timers.receiver_not_ready(at(0), Psn::new(packet), delay));
         }
         assert!(!timers.receiver_not_ready(at(0), Psn::new(8), delay));
+    }
+
+    #[test]
+    fn progress_does_not_start_the_clock_of_what_the_peer_is_not_ready_for() {
+        let mut timers = Timers::new(1, 0, 7);
+        timers.started(at(0));
+        assert!(timers.receiver_not_ready(at(0), Psn::new(5), Duration::from_millis(100)));
+        timers.progressed(at(10));
+        assert_eq!(timers.due(at(100_000), true, ROUND_TRIP), Due::RnrOver);
+        assert_eq!(timers.due(at(100_000), true, ROUND_TRIP), Due::Nothing);
+        assert_eq!(timers.due(at(101_000), true, ROUND_TRIP), Due::Probe { count: 0 });
+        assert_eq!(timers.due(at(116_000), true, ROUND_TRIP), Due::GiveUp);
     }
 
     #[test]
