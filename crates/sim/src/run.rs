@@ -111,7 +111,10 @@ fn check_events(stage: &Stage) -> Result<(), String> {
         stage.events.check_last_receive(end, is_shared && stage.is_dead(end))?;
         if let Some(limit) = plan.shared {
             let (posted, done) = stage.model().receives(end);
-            stage.events.check_limit(&Left { owner: end, limit, posted, done })?;
+            let kept = stage.model().keepers(end);
+            let is_ready_early = plan.is_ready_early;
+            let left = Left { owner: end, limit, posted, done, kept, is_ready_early };
+            stage.events.check_limit(&left)?;
         }
     }
     Ok(())

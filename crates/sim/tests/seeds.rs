@@ -16,7 +16,10 @@ fn fifty_seeds_keep_all_promises() {
 #[test]
 fn seeds_that_failed_once_keep_all_promises() {
     let seeds: [(Kind, &[u64]); 4] = [
-        (Kind::Reliable, &[417, 541, 999, 1130, 1153, 1181, 1289, 10527, 105_784, 207_103]),
+        (
+            Kind::Reliable,
+            &[417, 541, 999, 1130, 1153, 1181, 1289, 10527, 105_784, 207_103, 314_723],
+        ),
         (Kind::Unreliable, &[5, 11, 74, 81, 166]),
         (Kind::Datagram, &[278, 430, 477]),
         (Kind::Shared, &[67, 794, 103_987]),

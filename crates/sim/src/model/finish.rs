@@ -157,8 +157,19 @@ impl Model {
         }
     }
 
+    /// How many queue pairs may have taken a receive of the queue of `owner` and wait for the rest
+    /// of its message: it was lost, or the peer has failed.
+    pub fn keepers(&self, owner: usize) -> usize {
+        let keeps = |&taker: &usize| match self.service(taker) {
+            Service::ReliableConnection => self.looks_dead(Scenario::peer(taker)),
+            Service::UnreliableConnection => true,
+            Service::UnreliableDatagram => false,
+        };
+        self.scenario.takers(owner).filter(keeps).count()
+    }
+
     /// The receives of a shared queue were taken in order: all that are missing in front of the
-    /// last are kept by unreliable connections that wait for the rest of a message.
+    /// last are kept.
     fn check_shared_order(&self, owner: usize) -> Result<(), String> {
         if self.scenario.ends[owner].shared.is_none() {
             return Ok(());
@@ -166,8 +177,7 @@ impl Model {
         let outcomes = &self.ends[owner].receive_outcomes;
         let end = outcomes.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let missing = outcomes[..end].iter().filter(|outcome| outcome.is_none()).count();
-        let keeps = |&taker: &usize| self.service(taker) == Service::UnreliableConnection;
-        let keepers = self.scenario.takers(owner).filter(keeps).count();
+        let keepers = self.keepers(owner);
         if missing > keepers {
             return Err(format!(
                 "of the receives that end {owner} shares, {missing} were passed over, but only \

@@ -58,7 +58,7 @@ struct End {
     /// Works of the peer that ended one of our receives.
     consumed: usize,
     killed: bool,
-    /// An event said that it takes no more receives.
+    /// A flushed work, or the event that it takes no more receives, told of its error state.
     told: bool,
     qpn: u32,
 }

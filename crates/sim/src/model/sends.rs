@@ -123,7 +123,10 @@ impl Model {
         }
         // A READ that waits for lost data is flushed in front of the work whose error it was.
         let broken = status != Status::WorkRequestFlushed || !self.has_error_behind(end, index);
+        // Wherever the error stands, a reliable queue pair that flushes has failed.
+        let told = self.is_reliable(end);
         let state = &mut self.ends[end];
+        state.told |= told;
         state.broken = broken;
         state.outcomes[index] = Outcome::Failed(status);
         state.resolved = index + 1;

@@ -38,6 +38,10 @@ pub struct Left {
     pub posted: usize,
     /// Those that completed.
     pub done: usize,
+    /// Those that may have been taken besides, at most.
+    pub kept: usize,
+    /// Whether all had been posted before the first was taken.
+    pub is_ready_early: bool,
 }
 
 impl Events {
@@ -64,10 +68,10 @@ impl Events {
         limit.armed == limit.raised
     }
 
-    /// Checks that the limit event of a shared queue came if it had to.
+    /// Checks that the limit event of a shared queue came if it had to, and only if it could.
     ///
     /// # Errors
-    /// When it did not.
+    /// When that is not so.
     pub fn check_limit(&self, left: &Left) -> Result<(), String> {
         let Some(limit) = self.counts().limits.get(&(left.owner as u64)).copied() else {
             return Ok(());
@@ -82,6 +86,15 @@ impl Events {
                 left.owner,
                 left.posted - left.done,
                 left.limit
+            ));
+        }
+        let was_never_low =
+            left.is_ready_early && left.posted.saturating_sub(left.done + left.kept) >= left.limit;
+        if limit.raised != 0 && was_never_low {
+            return Err(format!(
+                "the shared queue of end {} never had fewer than {} receives, but its limit event \
+                 came",
+                left.owner, left.limit
             ));
         }
         Ok(())

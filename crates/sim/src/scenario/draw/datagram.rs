@@ -29,9 +29,9 @@ pub(super) fn draw_ends(dice: &mut Dice, nodes: usize) -> Vec<EndPlan> {
         })
         .collect();
     let own: Vec<u32> = ends.iter().map(|end| end.queue_key).collect();
-    let is_many = dice.chance(200);
+    let is_many = dice.chance(300);
     for end in &mut ends {
-        let works = if is_many { 60 } else { dice.pick(&[0, 1, 4, 12, 24]) };
+        let works = if is_many { 120 } else { dice.pick(&[0, 1, 4, 12, 24]) };
         let mut plans: Vec<WorkPlan> =
             (0..works).map(|_| draw_work(dice, &own, port_mtu)).collect();
         if has_faults && dice.chance(300) && !plans.is_empty() {
