@@ -22,7 +22,8 @@ struct Arguments {
     /// Play this seed alone and print its trace: packets, posts and completions with virtual time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Play scenarios of this kind only: reliable, atomic, unreliable, datagram or shared.
+    /// Play scenarios of this kind only: reliable, atomic, unreliable, datagram, shared or
+    /// conversation.
     #[arg(long, value_name = "KIND", value_parser = Kind::named)]
     only: Option<Kind>,
     /// Break a rule on purpose (needs a build with `--features planted-faults`).

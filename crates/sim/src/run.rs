@@ -99,7 +99,8 @@ fn play(scenario: &Arc<Scenario>, world: &Arc<World>) -> Outcome {
     if !world.has_failed() {
         let last = Final { memories: &memories, dead: &dead, wrong_keys: &wrong_keys };
         let result = stage.model().check_final(&last);
-        stage.hold(result.and_then(|()| check_events(&stage)));
+        let result = result.and_then(|()| check_events(&stage));
+        stage.hold(result.and_then(|()| check_timeouts(&stage)));
     }
     Outcome { completions: stage.model().completions(), ..Outcome::default() }
 }
@@ -118,6 +119,18 @@ fn check_events(stage: &Stage) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// An ACK may wait for the program's reply, but not until the peer loses its patience.
+fn check_timeouts(stage: &Stage) -> Result<(), String> {
+    let Scenario { kind, weather, .. } = &*stage.scenario;
+    if *kind != Kind::Conversation || !weather.is_fair() || weather.full != 0 {
+        return Ok(());
+    }
+    match (0..stage.nodes.len()).find(|&node| stage.ack_timeouts(node) != 0) {
+        Some(node) => Err(format!("node {node} waited for an ACK in vain, although none is lost")),
+        None => Ok(()),
+    }
 }
 
 fn start(stage: &Arc<Stage>) -> Vec<JoinHandle<()>> {

@@ -36,11 +36,12 @@ fn seeds_that_failed_once_keep_all_promises() {
 /// What a scenario is meant for happens in it: else a promise about it is kept for nothing.
 #[test]
 fn every_kind_of_scenario_meets_what_it_is_about() {
-    let signs: [(Kind, &[&str]); 5] = [
+    let signs: [(Kind, &[&str]); 6] = [
         (Kind::Reliable, &["READ_RESPONSE", "RnrNak", "RemoteAccessError", "AGAIN", "FLIPPED"]),
         (Kind::Atomic, &["COMPARE_SWAP", "FETCH_ADD", "RemoteInvalidRequest", "INVALIDATE"]),
         (Kind::Unreliable, &["UC_SEND_MIDDLE", "LOST", "LocalProtectionError", "Question"]),
         (Kind::Datagram, &["UD_SEND_ONLY_IMMEDIATE", "LocalLengthError", "LocalQpOperationError"]),
+        (Kind::Conversation, &["SEND_ONLY_IMMEDIATE", "ack credit"]),
         (Kind::Shared, &["ReceiveLimitReached", "LastReceiveReached", "RnrNak", "UC_SEND_ONLY"]),
     ];
     for (kind, signs) in signs {
@@ -66,4 +67,21 @@ fn the_same_seed_gives_the_same_trace() {
         assert!(traces[0].text().len() > 1000, "seed {seed}");
         assert!(traces[0].text() == traces[1].text(), "seed {seed}");
     }
+}
+
+/// The acknowledgement of a message may leave behind the program's reply to it.
+#[test]
+fn in_conversations_some_acknowledgements_wait_for_replies() {
+    let is_behind = |seed: u64| {
+        let trace = Trace::on();
+        run(seed, Some(Kind::Conversation), &trace);
+        let text = trace.text();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" -> ")).collect();
+        let way = |line: &str| line.split("  qp").next().map(str::to_owned);
+        lines.windows(2).any(|pair| {
+            let is_reply = pair[0].contains(" SEND_") && pair[1].contains(" ACKNOWLEDGE ");
+            is_reply && way(pair[0]) == way(pair[1])
+        })
+    };
+    assert!((0..20).any(is_behind));
 }

@@ -1,11 +1,11 @@
 //! The thread of a node that takes completions and shows them to the model.
 
-use super::Stage;
+use super::{Stage, reply};
 use crate::dice::Dice;
 use crate::model::{Circumstances, Model};
 use crate::scenario::Style;
 use crate::world::address;
-use converb_engine::Completion;
+use converb_engine::{Completion, Status};
 
 /// The first pause after polling in vain, in nanoseconds.
 const PAUSE_MIN: u64 = 200;
@@ -18,7 +18,7 @@ const PATIENCE: u64 = 5_000_000;
 pub fn consume(stage: &Stage, node: usize, seed: u64) {
     match stage.scenario.nodes[node].style {
         Style::Poll { pause_max } => poll(stage, node, pause_max, &mut Dice::new(seed)),
-        Style::Event => wait(stage, node),
+        Style::Event => wait(stage, node, &mut Dice::new(seed)),
     }
 }
 
@@ -26,7 +26,7 @@ fn poll(stage: &Stage, node: usize, pause_max: u64, dice: &mut Dice) {
     let mut pause = PAUSE_MIN;
     let mut last = 0;
     while !stage.world.is_closing() {
-        if take(stage, node, dice.between(1, 8) as usize) != 0 {
+        if take(stage, node, dice.between(1, 8) as usize, dice) != 0 {
             pause = PAUSE_MIN;
             last = stage.world.now();
             continue;
@@ -37,7 +37,7 @@ fn poll(stage: &Stage, node: usize, pause_max: u64, dice: &mut Dice) {
     }
 }
 
-fn wait(stage: &Stage, node: usize) {
+fn wait(stage: &Stage, node: usize, dice: &mut Dice) {
     let machine = &stage.nodes[node];
     let mut armed = vec![false; machine.completion_queues.len()];
     while !stage.world.is_closing() {
@@ -46,7 +46,7 @@ fn wait(stage: &Stage, node: usize) {
                 queue.arm(false);
             }
         }
-        if take(stage, node, 4) != 0 {
+        if take(stage, node, 4, dice) != 0 {
             continue;
         }
         machine.driver.wait_event(&machine.channel, &|| stage.world.is_closing());
@@ -60,7 +60,7 @@ fn wait(stage: &Stage, node: usize) {
 }
 
 /// Takes completions of all queues of a node, each at most `count`; returns how many there were.
-fn take(stage: &Stage, node: usize, count: usize) -> usize {
+fn take(stage: &Stage, node: usize, count: usize, dice: &mut Dice) -> usize {
     let machine = &stage.nodes[node];
     let mut taken = 0;
     for queue in &machine.completion_queues {
@@ -71,10 +71,24 @@ fn take(stage: &Stage, node: usize, count: usize) -> usize {
                 return taken;
             }
             show(stage, node, completion);
+            answer(stage, completion, dice);
         }
         taken += count;
     }
     taken
+}
+
+/// Answers a message if that is what the program does, mostly at once.
+fn answer(stage: &Stage, completion: &Completion, dice: &mut Dice) {
+    let (end, index, is_receive) = Model::whose(completion.wr_id);
+    let Some(plan) = stage.scenario.ends.get(end).filter(|plan| plan.replies) else { return };
+    if !is_receive || completion.status != Status::Success {
+        return;
+    }
+    if dice.chance(plan.ponders) {
+        stage.world.sleep(dice.pick(&[1_000, 50_000, 5_000_000]));
+    }
+    reply(stage, end, index + 1);
 }
 
 fn show(stage: &Stage, node: usize, completion: &Completion) {

@@ -9,7 +9,7 @@ mod setup;
 
 pub use consume::consume;
 pub use events::{Events, Left};
-pub use post::{kill, post_sends};
+pub use post::{kill, post_sends, reply};
 pub use receive::post_receives;
 
 use crate::facade::SimFacade;
@@ -98,6 +98,11 @@ impl Stage {
     /// How often a node has refused a datagram for its Q_Key.
     pub fn wrong_queue_keys(&self, node: usize) -> u64 {
         self.nodes[node].driver.counters().dropped_wrong_queue_key.load(Ordering::Relaxed)
+    }
+
+    /// How often a node has waited in vain for an acknowledgement.
+    pub fn ack_timeouts(&self, node: usize) -> u64 {
+        self.nodes[node].driver.counters().ack_timeouts.load(Ordering::Relaxed)
     }
 
     /// The memory of a node as it is now.

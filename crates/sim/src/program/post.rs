@@ -17,8 +17,15 @@ pub(super) const QUEUE_FULL_PAUSE_MAX: u64 = 5_000_000;
 
 /// Posts what an end's plan says to its send queue.
 pub fn post_sends(stage: &Stage, end: usize) {
+    let plan = &stage.scenario.ends[end];
+    if plan.replies {
+        if plan.begins {
+            reply(stage, end, 0);
+        }
+        return;
+    }
     let mut index = 0;
-    for (pause, works) in &stage.scenario.ends[end].sends {
+    for (pause, works) in &plan.sends {
         if *pause != 0 {
             stage.world.sleep(*pause);
         }
@@ -36,6 +43,20 @@ pub fn post_sends(stage: &Stage, end: usize) {
                 full_pause = (full_pause * 2).min(QUEUE_FULL_PAUSE_MAX);
             }
         }
+    }
+}
+
+/// Posts the next list of an end that answers each message, of which it has received `count`.
+pub fn reply(stage: &Stage, end: usize, count: usize) {
+    let plan = &stage.scenario.ends[end];
+    let turn = if plan.begins { count } else { count - 1 };
+    if let Some((_, works)) = plan.sends.get(turn) {
+        let first = plan.sends[..turn].iter().map(|(_, works)| works.len()).sum();
+        let posted = post_list(stage, end, first, works);
+        if posted != works.len() {
+            stage.world.fail(format!("end {end}: a queue with room for everything is full"));
+        }
+        stage.model().took(stage.world.now());
     }
 }
 

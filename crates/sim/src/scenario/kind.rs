@@ -15,20 +15,29 @@ pub enum Kind {
     Datagram,
     /// Connections of both kinds whose receives come from shared queues.
     Shared,
+    /// Programs that answer each message with one of their own.
+    Conversation,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Reliable, Self::Atomic, Self::Unreliable, Self::Datagram, Self::Shared];
+    pub const ALL: [Self; 6] = [
+        Self::Reliable,
+        Self::Atomic,
+        Self::Unreliable,
+        Self::Datagram,
+        Self::Shared,
+        Self::Conversation,
+    ];
 
     /// What the scenario of a seed is about unless somebody chooses otherwise.
     pub fn of(seed: u64) -> Self {
-        match Dice::new(seed ^ 0x006b_696e_6400).below(10) {
+        match Dice::new(seed ^ 0x006b_696e_6400).below(11) {
             0..4 => Self::Reliable,
             4 => Self::Atomic,
             5..7 => Self::Unreliable,
             7 => Self::Datagram,
+            8 => Self::Conversation,
             _ => Self::Shared,
         }
     }
@@ -41,6 +50,7 @@ impl Kind {
             Self::Unreliable => "unreliable",
             Self::Datagram => "datagram",
             Self::Shared => "shared",
+            Self::Conversation => "conversation",
         }
     }
 

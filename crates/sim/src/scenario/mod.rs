@@ -89,6 +89,12 @@ pub struct EndPlan {
     /// What it posts to its send queue, in order: lists that are posted in one call, and the
     /// pause before each.
     pub sends: Vec<(u64, Vec<WorkPlan>)>,
+    /// Whether it posts one of these lists for each message that it receives.
+    pub replies: bool,
+    /// Whether, if so, it posts the first by itself.
+    pub begins: bool,
+    /// How often, in a thousand, it does so late.
+    pub ponders: u32,
     /// What it posts to its receive queue, and the pauses.
     pub receives: Vec<(u64, Vec<ReceivePlan>)>,
     /// Whether these are posted before anything else happens.
@@ -155,6 +161,9 @@ impl Default for EndPlan {
             receive_capacity: 8,
             signal_all: false,
             sends: Vec::new(),
+            replies: false,
+            begins: false,
+            ponders: 0,
             receives: Vec::new(),
             is_ready_early: false,
             takes_from: 0,

@@ -1,6 +1,7 @@
 //! Draws a scenario from a seed.
 
 mod atomic;
+mod conversation;
 mod datagram;
 mod reliable;
 mod shared;
@@ -36,6 +37,9 @@ impl Scenario {
         let mut weather = draw_weather(&mut dice.fork());
         if kind.is_unreliable() && more.chance(400) {
             weather = weather.made_fair();
+        }
+        if kind == Kind::Conversation {
+            weather = conversation::kind_weather(weather);
         }
         let mut ends = draw_ends(kind, &mut dice, &mut more, &weather, nodes);
         let mut starts = vec![0; nodes];
@@ -101,6 +105,12 @@ fn draw_ends(
         }
         Kind::Unreliable => {
             for _ in 0..connections {
+                ends.extend(unreliable::draw_connection(&mut dice.fork(), nodes));
+            }
+        }
+        Kind::Conversation => {
+            ends.extend(conversation::draw_connection(more, nodes));
+            if more.chance(300) {
                 ends.extend(unreliable::draw_connection(&mut dice.fork(), nodes));
             }
         }
