@@ -37,15 +37,27 @@ impl Published {
 
     /// Adds what was counted since the last call.
     pub(crate) fn publish(&self, driver: &Driver, page: &CounterPage) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(places) = page.device(&state.device) else { return };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).publish(driver, page);
+    }
+
+    /// The same at the process's end, unless another thread is at it.
+    pub(crate) fn publish_last(&self, driver: &Driver, page: &CounterPage) {
+        if let Ok(mut state) = self.0.try_lock() {
+            state.publish(driver, page);
+        }
+    }
+}
+
+impl State {
+    fn publish(&mut self, driver: &Driver, page: &CounterPage) {
+        let Some(places) = page.device(&self.device) else { return };
         let port = driver.port().counters();
         let values = port
             .iter()
             .map(|(_, _, value)| value)
             .chain(driver.counters().snapshot().map(|(_, value)| value));
-        state.values.resize(places.len(), 0);
-        for ((place, before), value) in places.iter().zip(&mut state.values).zip(values) {
+        self.values.resize(places.len(), 0);
+        for ((place, before), value) in places.iter().zip(&mut self.values).zip(values) {
             place.fetch_add(value.wrapping_sub(*before), Ordering::Relaxed);
             *before = value;
         }

@@ -191,11 +191,12 @@ extern "C" fn abandon_inherited() {
     }
 }
 
-/// Sends what waits for a moment that will not come. Called when the process exits through libc;
-/// takes no lock that another thread may have.
-extern "C" fn send_held_answers() {
+/// Sends what waits for a moment that will not come, and publishes what was counted last. Called
+/// when the process exits through libc; waits for no lock.
+extern "C" fn finish() {
     if let Some(runtime) = Runtime::current() {
         runtime.driver.send_held_answers();
+        runtime.published.publish_last(&runtime.driver, runtime.membership.counters());
     }
 }
 
@@ -203,7 +204,7 @@ extern "C" fn send_held_answers() {
 // the library is unloaded.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = send_held_answers;
+static AT_EXIT: extern "C" fn() = finish;
 
 /// Has [`abandon_inherited`] called in every child that is forked through libc. Others do it when
 /// they first use the library themselves.
