@@ -29,8 +29,8 @@ test: ## install what the tests use and run them all (not the virtual machine)
 	@scripts/install-packages test
 	@scripts/run-tests test
 
-test-all: ## `make test` and `make interop`
-	@$(MAKE) --no-print-directory test
+test-all: ## `make test` and `make interop`, with the long versions of tests that have one
+	@CONVERB_TEST_ALL=1 $(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory interop
 
 interop: ## run against Linux's rdma_rxe in a virtual machine (needs root)

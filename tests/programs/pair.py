@@ -1,4 +1,5 @@
 """Runs a row: the server, the client once the server listens, and what must be true afterwards."""
+import os
 import re
 import time
 
@@ -48,13 +49,16 @@ class Bench:
             raise Failure("the %s ended with status %d, not %d" % (process.label, seen, status))
         check_never(process)
 
-    def pair(self, command, timeout=30.0, port=18515, client_words=None, name="", run=()):
+    def pair(self, command, timeout=30.0, port=18515, client_words=None, name="", run=(),
+             environment=None):
         """A server and a client that must both end with status 0; returns the client."""
         deadline = time.monotonic() + timeout
-        server = self.start(self.topology.server, command, name + "server", run=run)
+        server = self.start(self.topology.server, command, name + "server", run=run,
+                            environment=environment)
         self.listening(self.topology.server, port, server, deadline)
         words = client_words or list(command) + [self.topology.server_v4]
-        client = self.start(self.topology.client, words, name + "client", run=run)
+        client = self.start(self.topology.client, words, name + "client", run=run,
+                            environment=environment)
         self.finish(client, deadline)
         self.finish(server, deadline)
         check_done(client)
@@ -100,11 +104,22 @@ def check_done(process):
                 return
 
 
+def scratch_file(bench, label):
+    """A file of 64 MiB without content that any user may write."""
+    path = os.path.join(bench.folder, label + ".data")
+    with open(path, "wb") as file:
+        file.truncate(64 << 20)
+    os.chmod(path, 0o666)
+    return path
+
+
 def run_row(bench, row):
     """Runs a row of a table; raises Failure."""
     topology = bench.topology
+    row_server = [word.replace("@file", scratch_file(bench, "server")) if "@file" in word else word
+                  for word in row.server]
     deadline = time.monotonic() + row.timeout
-    server = bench.start(topology.server, row.server, "program" if row.alone else "server",
+    server = bench.start(topology.server, row_server, "program" if row.alone else "server",
                          row.bare, row.run)
     processes = [server]
     if row.alone:
@@ -113,6 +128,8 @@ def run_row(bench, row):
         bench.listening(topology.server, row.port, server, deadline)
         words = [word.replace("@4", topology.server_v4).replace("@6", topology.server_v6)
                  for word in row.client]
+        words = [word.replace("@file", scratch_file(bench, "client")) if "@file" in word else word
+                 for word in words]
         judged = bench.start(topology.client, words, "client", row.bare, row.run)
         processes.insert(0, judged)
     for process in processes:

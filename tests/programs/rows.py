@@ -5,7 +5,7 @@
 `where` is a list of topologies (`lo`, `veth1500`, `veth9000`, any other MTU; `*` stands for these
 three). The command is what the server runs; the client runs the same with the server's IPv4
 address after it, or, when the row says `server => client`, its own, with `@4` or `@6` for the
-server's addresses. Braces spell several rows in one, as in a shell: `ib_{write,read}_bw`, where
+server's addresses. `@file` is a writable file of 64 MiB, each side's own. Braces spell several rows in one, as in a shell: `ib_{write,read}_bw`, where
 `{,-e}` leaves a word away once.
 
 Options: `alone` (no client), `bare` (not under `converb run`), `timeout=SECONDS`, `port=N` (where
