@@ -291,14 +291,19 @@ class Topology:
             topology.close()
 
 
+def is_real_root():
+    """Whether this is root of the machine, who can become any user."""
+    return os.geteuid() == 0 and not os.environ.get("CONVERB_TEST_ROOT")
+
+
 def enter_own_root():
     """For an ordinary user: starts this program again inside a user namespace, where making
     network namespaces is allowed. Root goes on as it is."""
-    if os.geteuid() == 0 and not os.environ.get("CONVERB_TEST_ROOT"):
+    if is_real_root():
         return
     if os.environ.get("CONVERB_TEST_ROOT"):
         # `ip netns` keeps its handles under /run, which is the real root's.
-        if not os.path.isdir("/run/netns"):
+        if not os.access("/run/netns", os.W_OK):
             call("mount", "-t", "tmpfs", "tmpfs", "/run")
         return
     os.environ["CONVERB_TEST_ROOT"] = "user namespace"

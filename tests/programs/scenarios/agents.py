@@ -165,7 +165,7 @@ SCENARIOS = [
     Scenario("20 agents killed, two newcomers racing", "lo", takeover_race),
     Scenario("agent stop", "lo", stop),
     Scenario("the agent holds no output", "lo", holds_no_output),
-    Scenario("an agent of another user", "lo", other_user),
+    Scenario("an agent of another user", "lo", other_user, two_users=True),
     Scenario("descriptors still pass", "lo", descriptors_still_pass),
     Scenario("the agent exits when idle", "lo", idle_exit),
 ]

@@ -7,6 +7,7 @@ import sys
 import time
 
 from ask import counters, drops
+from harness import namespace
 from harness.outcome import Failure, tail
 from . import Scenario
 
@@ -20,6 +21,15 @@ PAYLOAD_BYTES = 100 * 65536
 LARGEST_PAYLOAD = 4096
 
 
+def capture_words(path, offload):
+    """The program that captures: tcpdump, or ours where tcpdump cannot change its user."""
+    if namespace.is_real_root():
+        return ["tcpdump", "-i", "veth0", "-Z", "root", "--immediate-mode", "-B", "65536",
+                "-s", "0", "-w", path, "udp", "port", "4791"]
+    frame = 128 << 10 if offload else 16 << 10
+    return [sys.executable, os.path.join(WIRE, "capture.py"), "veth0", path, str(frame)]
+
+
 def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536")):
     """Runs a program and its peer under tcpdump; the path of the capture."""
     topology = bench.topology
@@ -30,9 +40,8 @@ def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536"))
     path = os.path.join(bench.folder, "wire.pcap")
     log = os.path.join(bench.folder, "tcpdump.log")
     with open(log, "w") as file:
-        dump = subprocess.Popen(["ip", "netns", "exec", topology.client.name, "tcpdump", "-i",
-                                 "veth0", "-Z", "root", "--immediate-mode", "-B", "65536", "-s",
-                                 "0", "-w", path, "udp", "port", "4791"],
+        dump = subprocess.Popen(["ip", "netns", "exec", topology.client.name]
+                                + capture_words(path, offload),
                                 stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
         deadline = time.monotonic() + 10

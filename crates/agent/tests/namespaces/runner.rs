@@ -195,6 +195,17 @@ fn make_namespace() {
         }
     }
     bring_up_loopback();
+    if uid != 0 {
+        drop_capabilities();
+    }
+}
+
+/// Who has them is no ordinary user: those who have not may not see its descriptors, for one.
+fn drop_capabilities() {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).expect("less is always allowed");
 }
 
 fn bring_up_loopback() {
