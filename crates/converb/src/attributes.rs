@@ -77,7 +77,9 @@ impl DeviceAttributes {
         max_completions: 1 << 22,
         max_regions: converb_engine::memory::KeyTable::REGIONS_MAX as u32,
         max_protection_domains: 65_536,
-        max_reads: 16,
+        // As many as rdma_rxe has: perftest asks for the peer's depth, and what is larger than ours
+        // is refused.
+        max_reads: 128,
         max_address_handles: 65_536,
         capability_flags: CAPABILITY_FLAGS,
         ack_delay: 15,
