@@ -56,6 +56,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) device_name: Option<String>,
 
+    /// Lose, double, damage, delay or reorder packets on purpose: terms separated by commas, such
+    /// as drop=1%,dup=0.5%,reorder=1%,corrupt=0.1%,delay=2ms or delay=1ms..5ms. With `tx:` or
+    /// `rx:` before a term, only what the program sends or receives. `seed=7` decides the same for
+    /// the same packets
+    #[arg(long, value_name = "SPEC", value_parser = faults)]
+    pub(crate) fault: Option<String>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
           value_names = ["PROGRAM", "ARGS"])]
@@ -67,9 +74,15 @@ Examples:
   converb run ibv_devices
   converb run ib_write_bw -d roce_lo
   converb run --transport wire -- ib_send_lat --ib-port 1 127.0.0.1
+  converb run --fault drop=1%,rx:delay=2ms,seed=7 ib_read_bw 127.0.0.1
 
 The program is told where to find Converb's libibverbs.so.1 (LD_LIBRARY_PATH, LD_PRELOAD); so are
 the programs that it starts. Exit status and signals are the program's own.";
+
+/// The text, if it names faults.
+fn faults(text: &str) -> Result<String, converb::InvalidFaults> {
+    text.parse::<converb::Faults>().map(|_| text.to_owned())
+}
 
 /// How packets travel to programs on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -128,6 +141,14 @@ mod tests {
         let given = run(&["converb", "run", "--transport", "wire", "--", "prog", "--", "-x"]);
         assert_eq!(given.command, ["prog", "--", "-x"]);
         assert_eq!(given.transport, Transport::Wire);
+    }
+
+    #[test]
+    fn faults_are_read_before_the_program_runs() {
+        let given = run(&["converb", "run", "--fault", "drop=1%,seed=7", "prog"]);
+        assert_eq!(given.fault.as_deref(), Some("drop=1%,seed=7"));
+        let wrong = Arguments::try_parse_from(["converb", "run", "--fault", "drop=2", "prog"]);
+        assert!(wrong.unwrap_err().to_string().contains("percent"));
     }
 
     #[test]

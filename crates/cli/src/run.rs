@@ -52,6 +52,9 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     if let Some(name) = &run.device_name {
         command.env(converb::NAME_VARIABLE, name);
     }
+    if let Some(faults) = &run.fault {
+        command.env(converb::FAULT_VARIABLE, faults);
+    }
     let error = command.exec();
     Err(Failure::with_status(format!("cannot run {}: {error}", path.display()), NOT_EXECUTABLE))
 }

@@ -123,7 +123,9 @@ impl Runtime {
             .into_iter()
             .map(|(index, socket)| Slot { index, socket })
             .collect();
-        let port = UdpPort::new(slots, Settings::from_environment())
+        let settings = Settings::from_environment()
+            .map_err(|error| Error::Network { reason: error.to_string() })?;
+        let port = UdpPort::new(slots, settings)
             .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
         let relay = membership.take_relay().map_err(Error::system("share packets"))?;
         if let Some(relay) = relay {
@@ -196,6 +198,7 @@ extern "C" fn abandon_inherited() {
 extern "C" fn finish() {
     if let Some(runtime) = Runtime::current() {
         runtime.driver.send_held_answers();
+        runtime.driver.port().send_delayed();
         runtime.published.publish_last(&runtime.driver, runtime.membership.counters());
     }
 }

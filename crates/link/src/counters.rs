@@ -68,6 +68,18 @@ counters! {
     dropped_queue_full,
     /// Dropped on sending: any other error, such as a source address that is no longer ours.
     dropped_send_error,
+    /// Dropped on purpose (`converb run --fault`).
+    fault_dropped,
+    /// Doubled on purpose.
+    fault_duplicated,
+    /// Overtaken by others on purpose.
+    fault_reordered,
+    /// Damaged on purpose.
+    fault_corrupted,
+    /// Delayed on purpose.
+    fault_delayed,
+    /// Dropped because too many packets were being delayed on purpose.
+    fault_overflow,
     /// Calls that failed because the program has closed our descriptors.
     descriptors_lost,
 }

@@ -9,8 +9,10 @@
 //! `udp/outgoing.rs` and `udp/incoming.rs` for the life of a packet, `socket/` for what is asked
 //! of the kernel, one feature a file.
 
+mod clock;
 mod counters;
 mod descriptor;
+mod fault;
 mod kept;
 mod memory;
 mod random;
@@ -23,9 +25,12 @@ pub mod thread;
 
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;
+pub use fault::{Delay, Faults, InvalidFaults, Rate, Rates};
 pub use kept::Kept;
 pub use memory::ProgramMemory;
 pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};
-pub use udp::{Incoming, Outgoing, Relay, Relayed, Settings, Slot, UdpPort};
+pub use udp::{
+    FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings, Slot, UdpPort,
+};

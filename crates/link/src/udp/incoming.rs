@@ -3,11 +3,14 @@
 //! The kernel copies a super-packet into a buffer; the invariant CRC of each packet in it is
 //! computed while that part of the buffer is in the cache, and then the engine reads it there.
 
+use super::faults::ArrivingFaults;
 use super::flow::{Flow, Share, actual_word, identification_of, word_of};
 use super::port::Slot;
 use super::relay::{Relay, Relayed};
 use super::source::Sources;
+use crate::clock;
 use crate::counters::Counters;
+use crate::fault::Decision;
 use crate::socket::{
     Arrival, Endpoint, Entries, hop_limit_of, local_address, overflow_count, parse_name, receive,
     segment_bytes, traffic_class_of,
@@ -41,6 +44,8 @@ pub struct Incoming {
     sources: Sources,
     started: Instant,
     relayed: Relayed,
+    /// What happens to packets on purpose.
+    faults: Option<Box<ArrivingFaults>>,
     good: Tally,
 }
 
@@ -65,6 +70,19 @@ struct Message {
     hop_limit: u8,
 }
 
+impl Message {
+    /// A packet of it.
+    const fn packet(self, bytes: &[u8]) -> Received<'_> {
+        Received {
+            source: self.source,
+            local: self.local,
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+            bytes,
+        }
+    }
+}
+
 /// A socket that packets come by.
 pub(crate) struct Arriving {
     pub(crate) slot: Slot,
@@ -74,7 +92,7 @@ pub(crate) struct Arriving {
 }
 
 impl Incoming {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(faults: Option<ArrivingFaults>) -> Self {
         Self {
             buffers: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
             arrivals: (0..BUFFERS).map(|_| Arrival::new()).collect(),
@@ -89,6 +107,7 @@ impl Incoming {
             sources: Sources::new(),
             started: Instant::now(),
             relayed: Relayed::new(),
+            faults: faults.map(Box::new),
             good: Tally::default(),
         }
     }
@@ -99,6 +118,7 @@ impl Incoming {
         self.filled = 0;
         self.current = 0;
         self.message = None;
+        self.relayed.clear();
         for step in 0..sockets.len() {
             let index = (self.turn + step) % sockets.len();
             let arrivals = &mut self.arrivals[..self.offered];
@@ -129,9 +149,15 @@ impl Incoming {
 
     /// Takes over packets of ours that other processes received.
     pub(crate) fn take_over(&mut self, relay: &dyn Relay, counters: &Counters) -> bool {
-        self.relayed.clear();
         relay.take(&mut self.relayed);
         counters.taken_over_packets.add(self.relayed.left() as u64);
+        self.relayed.left() > 0
+    }
+
+    /// Lets packets in that were delayed on purpose and are due.
+    pub(crate) fn release_delayed(&mut self) -> bool {
+        let Some(faults) = &mut self.faults else { return false };
+        faults.release(clock::now(), &mut self.relayed);
         self.relayed.left() > 0
     }
 
@@ -157,24 +183,30 @@ impl Incoming {
             let bytes = message.packet_bytes.min(message.bytes - self.offset);
             self.offset += bytes;
             let packet = start..start + bytes;
+            let decision = match &mut self.faults {
+                None => Decision::default(),
+                Some(faults) => faults.meet(&mut self.buffers[packet.clone()], counters),
+            };
             let is_good = self.check(&message, packet.clone(), counters);
             if self.offset == message.bytes {
                 self.message = None;
                 self.current += 1;
             }
-            if is_good {
-                break (message, packet);
+            if !is_good {
+                continue;
             }
+            self.good.packets += 1;
+            self.good.bytes += packet.len() as u64;
+            let transport = packet.start..packet.end - icrc::LENGTH;
+            if let Some(faults) = &mut self.faults {
+                let received = message.packet(&self.buffers[transport.clone()]);
+                if !faults.lets_in(&decision, &received, clock::now(), counters) {
+                    continue;
+                }
+            }
+            break (message, transport);
         };
-        self.good.packets += 1;
-        self.good.bytes += packet.len() as u64;
-        Some(Received {
-            source: message.source,
-            local: message.local,
-            traffic_class: message.traffic_class,
-            hop_limit: message.hop_limit,
-            bytes: &self.buffers[packet.start..packet.end - icrc::LENGTH],
-        })
+        Some(message.packet(&self.buffers[packet]))
     }
 
     /// Reads what came with the message in the current buffer; passes over it if it is no use.

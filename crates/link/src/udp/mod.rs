@@ -4,9 +4,11 @@
 //! leaves from, `sender.rs` owns those sockets. In: `incoming.rs` splits what arrived and checks
 //! each packet just before it is used, `source.rs` knows whose IPv4 Identification to expect.
 //! `flow.rs` is the invariant CRC, `waiting.rs` waits and wakes, `relay.rs` is how packets reach
-//! the process they belong to when the kernel gave them to another.
+//! the process they belong to when the kernel gave them to another, `faults/` loses and damages
+//! packets if it is told to.
 
 mod destination;
+mod faults;
 mod flow;
 mod incoming;
 mod outgoing;
@@ -14,10 +16,12 @@ mod port;
 mod relay;
 mod run;
 mod sender;
+mod settings;
 mod source;
 mod waiting;
 
 pub use incoming::Incoming;
 pub use outgoing::Outgoing;
-pub use port::{Settings, Slot, UdpPort};
+pub use port::{Slot, UdpPort};
 pub use relay::{Relay, Relayed};
+pub use settings::{FAULT_VARIABLE, InvalidSetting, Settings};

@@ -4,10 +4,12 @@
 //! copy while it is in the cache, and that copy is what the kernel is given.
 
 use super::destination::Destinations;
+use super::faults::DepartingFaults;
 use super::flow::Flow;
 use super::run::{DATAGRAM_BYTES_MAX, Open, Run, Way};
 use super::sender::{SENDERS_MAX, Senders};
-use crate::counters::Counters;
+use super::waiting::Waker;
+use crate::counters::{Counter, Counters};
 use crate::socket::{
     Control, Endpoint, SendBatch, SocketName, USUAL_HOP_LIMIT, hop_limit, source_address,
     traffic_class,
@@ -26,6 +28,9 @@ pub(crate) struct Departure {
     pub(crate) destination_port: u16,
     /// Never let the kernel cut up sends.
     pub(crate) is_plain: bool,
+    /// What happens to packets on purpose.
+    pub(crate) faults: Option<DepartingFaults>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 /// Packets on their way out.
@@ -124,6 +129,9 @@ impl Outgoing {
     /// Sends the batch; see [`converb_driver::Port::send`].
     pub(crate) fn send(&mut self) -> Sent {
         self.abandon();
+        if self.departure.faults.is_some() {
+            self.send_through_faults();
+        }
         while self.first < self.live {
             let run = &self.runs[self.first];
             if run.way.open.is_none() {
@@ -156,6 +164,25 @@ impl Outgoing {
         self.live = 0;
         self.first = 0;
         Sent::All
+    }
+
+    /// Hands the packets to the faults, and sends what those let through now.
+    fn send_through_faults(&mut self) {
+        let Some(faults) = &self.departure.faults else { return };
+        for run in &self.runs[self.first..self.live] {
+            if run.way.open.is_none() {
+                self.departure.counters.dropped_unreachable.add(run.packets as u64);
+                continue;
+            }
+            for index in 0..run.packets {
+                faults.take(&run.way, &self.buffer[run.packet(index)], &self.departure.counters);
+            }
+        }
+        self.first = self.live;
+        if faults.flush(&self.departure) {
+            // Who sleeps did not know that there is something to send then.
+            self.departure.waker.wake();
+        }
     }
 
     /// The kernel took `messages` of those that `gather` made of the first runs.
@@ -203,17 +230,7 @@ impl Outgoing {
             run.make_plain(&mut self.buffer);
             return;
         }
-        let counters = &self.departure.counters;
-        let counter = match error {
-            Errno::MSGSIZE => &counters.dropped_too_big,
-            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => {
-                &counters.dropped_unreachable
-            }
-            Errno::PERM | Errno::ACCESS | Errno::CONNREFUSED => &counters.dropped_refused,
-            Errno::NOBUFS | Errno::NOMEM => &counters.dropped_queue_full,
-            Errno::BADF | Errno::NOTSOCK => &counters.descriptors_lost,
-            _ => &counters.dropped_send_error,
-        };
+        let counter = counter_of_refusal(error, &self.departure.counters);
         let count = if run.way.is_plain { 1 } else { run.packets };
         counter.add(count as u64);
         // The first packet of a refused run is as refused alone: not for its segments.
@@ -225,7 +242,41 @@ impl Outgoing {
     }
 }
 
+/// Where a packet is counted that the kernel refused for good.
+pub(crate) const fn counter_of_refusal(error: Errno, counters: &Counters) -> &Counter {
+    match error {
+        Errno::MSGSIZE => &counters.dropped_too_big,
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => {
+            &counters.dropped_unreachable
+        }
+        Errno::PERM | Errno::ACCESS | Errno::CONNREFUSED => &counters.dropped_refused,
+        Errno::NOBUFS | Errno::NOMEM => &counters.dropped_queue_full,
+        Errno::BADF | Errno::NOTSOCK => &counters.descriptors_lost,
+        _ => &counters.dropped_send_error,
+    }
+}
+
 impl Departure {
+    /// Sends one packet by itself.
+    ///
+    /// # Errors
+    /// The kernel's; `AGAIN` if the network takes no more for now.
+    pub(crate) fn send_one(&self, way: &Way, packet: &[u8]) -> Result<(), Errno> {
+        let Some(open) = &way.open else { return Err(Errno::NETUNREACH) };
+        let (socket, _) = self.senders.socket(way.sender)?;
+        let mut batch = SendBatch::new();
+        batch.push(&open.name, open.control_plain(), packet);
+        self.counters.send_calls.add(1);
+        batch.send(socket).map(|_| ())
+    }
+
+    /// Sends what was delayed on purpose and is due.
+    pub(crate) fn flush_if_due(&self) {
+        if let Some(faults) = &self.faults {
+            faults.flush_if_due(self);
+        }
+    }
+
     /// How many packets `run` may have.
     fn packets_max(&self, run: &Run) -> usize {
         if run.way.is_plain { PLAIN_PACKETS_MAX } else { self.senders.segments_max() }

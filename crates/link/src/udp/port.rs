@@ -1,22 +1,25 @@
 //! The port: slot sockets to receive by, senders, and what they share.
 
 use super::destination::Destinations;
+use super::faults::{ArrivingFaults, DepartingFaults};
 use super::incoming::{Arriving, Incoming};
 use super::outgoing::{Departure, Outgoing, slot_of};
 use super::relay::Relay;
 use super::sender::Senders;
+use super::settings::Settings;
 use super::waiting::{SLOTS_MAX, Waker, Watched, wait};
+use crate::clock;
 use crate::counters::Counters;
+use crate::fault::{Faults, NEVER};
 use crate::memory::ProgramMemory;
 use crate::random::random;
 use crate::signal::EventSignal;
 use crate::socket::{Family, family_of, local_port, open_sender, prepare_slot_socket};
 use converb_driver::{Interest, Port, Received, Sent, Woken};
 use converb_engine::Time;
-use converb_wire::{Bth, ROCE_V2_PORT};
-use core::sync::atomic::AtomicU32;
+use converb_wire::Bth;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
@@ -29,41 +32,16 @@ pub struct Slot {
     pub socket: OwnedFd,
 }
 
-/// How a port is to work.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// The UDP port that packets are sent to.
-    pub destination_port: u16,
-    /// The largest receive buffer to ask for, as the kernel counts it; `None`: as large as the
-    /// kernel gives.
-    pub receive_buffer_bytes_max: Option<u32>,
-    /// Whether the kernel may be asked to cut up sends (GSO).
-    pub is_segmenting: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { destination_port: ROCE_V2_PORT, receive_buffer_bytes_max: None, is_segmenting: true }
-    }
-}
-
-impl Settings {
-    /// The defaults, changed by the environment: `CONVERB_RECEIVE_BUFFER` is the largest receive
-    /// buffer to ask for, in bytes. A value that is no number is as good as none.
-    pub fn from_environment() -> Self {
-        let receive_buffer_bytes_max =
-            std::env::var("CONVERB_RECEIVE_BUFFER").ok().and_then(|value| value.parse().ok());
-        Self { receive_buffer_bytes_max, ..Self::default() }
-    }
-}
-
 /// RoCEv2 over UDP sockets.
 pub struct UdpPort {
     sockets: Vec<Arriving>,
     slots: Vec<u16>,
     departure: Arc<Departure>,
     counters: Arc<Counters>,
-    waker: Waker,
+    waker: Arc<Waker>,
+    faults: Faults,
+    /// When packets that were delayed on purpose come in next.
+    arriving_due: Arc<AtomicU64>,
     relay: OnceLock<Box<dyn Relay>>,
     memory: ProgramMemory,
     receive_buffer_bytes: usize,
@@ -96,19 +74,27 @@ impl UdpPort {
             None => Family::Inet4,
         };
         let counters = Arc::new(Counters::default());
+        let waker = Arc::new(Waker::new()?);
+        let Faults { seed, send, .. } = settings.faults;
+        let faults = (!send.is_none()).then(|| DepartingFaults::new(send, seed));
         let departure = Departure {
             senders: Senders::new(family, sockets.first().map(|arriving| &arriving.slot)),
             destinations: Destinations::default(),
             counters: Arc::clone(&counters),
             destination_port: settings.destination_port,
-            is_plain: !settings.is_segmenting,
+            // What happens to packets happens to each by itself.
+            is_plain: !settings.is_segmenting || faults.is_some(),
+            faults,
+            waker: Arc::clone(&waker),
         };
         Ok(Self {
             slots: sockets.iter().map(|arriving| arriving.slot.index).collect(),
             sockets,
             departure: Arc::new(departure),
             counters,
-            waker: Waker::new()?,
+            waker,
+            faults: settings.faults,
+            arriving_due: Arc::new(AtomicU64::new(NEVER)),
             relay: OnceLock::new(),
             memory: ProgramMemory::new(),
             receive_buffer_bytes,
@@ -118,6 +104,13 @@ impl UdpPort {
     /// Gives the port the way to the other processes of this host. Only the first one counts.
     pub fn set_relay(&self, relay: Box<dyn Relay>) {
         let _ = self.relay.set(relay);
+    }
+
+    /// Sends what is delayed on purpose now, since the process ends. Waits for no lock.
+    pub fn send_delayed(&self) {
+        if let Some(faults) = &self.departure.faults {
+            faults.flush_all(&self.departure);
+        }
     }
 
     /// What this port has counted.
@@ -141,9 +134,10 @@ impl UdpPort {
             waker: &self.waker,
             sockets: &self.sockets,
             relay: self.relay.get().map(Box::as_ref),
-            senders: &self.departure.senders,
             signal,
             counters: &self.counters,
+            departure: &self.departure,
+            arriving_due: &self.arriving_due,
         }
     }
 
@@ -171,7 +165,10 @@ impl Port for UdpPort {
     }
 
     fn new_incoming(&self) -> Incoming {
-        Incoming::new()
+        let Faults { seed, receive, .. } = self.faults;
+        let faults = (!receive.is_none())
+            .then(|| ArrivingFaults::new(receive, seed, Arc::clone(&self.arriving_due)));
+        Incoming::new(faults)
     }
 
     fn is_empty(&self, batch: &Outgoing) -> bool {
@@ -183,10 +180,12 @@ impl Port for UdpPort {
     }
 
     fn receive(&self, batch: &mut Incoming) -> bool {
+        self.departure.flush_if_due();
         let mut has_received = batch.receive(&self.sockets, &self.counters);
         if let Some(relay) = self.relay.get() {
             has_received |= batch.take_over(relay.as_ref(), &self.counters);
         }
+        has_received |= batch.release_delayed();
         has_received
     }
 
@@ -211,10 +210,7 @@ impl Port for UdpPort {
     }
 
     fn now(&self) -> Time {
-        let now = clock_gettime(ClockId::Monotonic);
-        // Neither is negative, and 2^64 ns are 584 years of uptime.
-        let nanoseconds = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
-        Time::from_nanoseconds(nanoseconds)
+        Time::from_nanoseconds(clock::now())
     }
 
     fn slots(&self) -> &[u16] {

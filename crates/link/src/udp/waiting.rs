@@ -4,11 +4,16 @@
 //! between calls, so a forked child or a program that closes descriptors cannot confuse it, and
 //! it reports once, which is what the progress thread's rule asks for.
 
+use super::faults::DepartingFaults;
 use super::incoming::Arriving;
+use super::outgoing::Departure;
 use super::relay::Relay;
-use super::sender::{SENDERS_MAX, Senders};
+use super::sender::SENDERS_MAX;
+use crate::clock;
 use crate::counters::Counters;
+use crate::fault::NEVER;
 use converb_driver::{Interest, Woken};
+use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,9 +53,11 @@ pub(crate) struct Watched<'a> {
     pub(crate) waker: &'a Waker,
     pub(crate) sockets: &'a [Arriving],
     pub(crate) relay: Option<&'a dyn Relay>,
-    pub(crate) senders: &'a Senders,
     pub(crate) signal: Option<BorrowedFd<'a>>,
     pub(crate) counters: &'a Counters,
+    pub(crate) departure: &'a Departure,
+    /// When packets that were delayed on purpose come in, in nanoseconds of the monotonic clock.
+    pub(crate) arriving_due: &'a AtomicU64,
 }
 
 impl<'a> Watched<'a> {
@@ -58,6 +65,21 @@ impl<'a> Watched<'a> {
     fn received(&self) -> impl Iterator<Item = BorrowedFd<'a>> + use<'a> {
         let sockets = self.sockets.iter().map(|arriving| arriving.slot.socket.as_fd());
         sockets.chain(self.relay.and_then(Relay::descriptor))
+    }
+
+    /// How long until something that was delayed on purpose is due; `None`: there is nothing.
+    fn delayed(&self, interest: Interest) -> Option<Duration> {
+        let leaves = self.departure.faults.as_ref().map_or(NEVER, DepartingFaults::due);
+        let arrives =
+            if interest.receivable { self.arriving_due.load(Ordering::Acquire) } else { NEVER };
+        let due = leaves.min(arrives);
+        (due < NEVER).then(|| Duration::from_nanos(due.saturating_sub(clock::now())))
+    }
+
+    /// Whether packets that were delayed on purpose come in now.
+    fn arrives(&self, interest: Interest) -> bool {
+        let due = self.arriving_due.load(Ordering::Acquire);
+        interest.receivable && due < NEVER && due <= clock::now()
     }
 }
 
@@ -70,7 +92,7 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
         let mut entries: [PollFd<'_>; ENTRIES_MAX] =
             core::array::from_fn(|_| PollFd::from_borrowed_fd(tokens, PollFlags::IN));
         let received = watched.received().filter(|_| interest.receivable);
-        let blocked = watched.senders.blocked().filter(|_| interest.sendable);
+        let blocked = watched.departure.senders.blocked().filter(|_| interest.sendable);
         let mut count = 1;
         for (entry, descriptor) in entries[count..].iter_mut().zip(received) {
             *entry = PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
@@ -95,7 +117,8 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
         let left = if woken.sendable {
             Some(Duration::ZERO)
         } else {
-            deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            left.into_iter().chain(watched.delayed(interest)).min()
         };
         let entries = &mut entries[..count];
         watched.counters.wait_calls.add(1);
@@ -121,6 +144,8 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
                 }
             }
         }
+        watched.departure.flush_if_due();
+        woken.receivable |= watched.arrives(interest);
         let is_over = || deadline.is_some_and(|end| Instant::now() >= end);
         if woken != Woken::default() || is_over() {
             return woken;

@@ -1,0 +1,136 @@
+//! Faults of packets on their way out.
+
+use crate::clock::now;
+use crate::counters::Counters;
+use crate::fault::{Dice, Held, NEVER, Rates};
+use crate::udp::outgoing::{Departure, counter_of_refusal};
+use crate::udp::run::Way;
+use converb_wire::Bth;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rustix::io::Errno;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is between a port's batches and the network.
+pub(crate) struct DepartingFaults {
+    state: Mutex<State>,
+    /// When something has to be sent next.
+    due: AtomicU64,
+}
+
+struct State {
+    dice: Dice,
+    held: Held<Box<Departing>>,
+    /// Due, but the network took no more.
+    stuck: Option<Box<Departing>>,
+}
+
+struct Departing {
+    way: Way,
+    bytes: Vec<u8>,
+}
+
+impl DepartingFaults {
+    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
+        let state = State { dice: Dice::new(rates, seed), held: Held::new(), stuck: None };
+        Self { state: Mutex::new(state), due: AtomicU64::new(NEVER) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about a packet (BTH to invariant CRC), and keeps it till [`flush`](Self::flush).
+    pub(crate) fn take(&self, way: &Way, packet: &[u8], counters: &Counters) {
+        let Some((bth, _)) = Bth::parse(packet) else { return };
+        let mut state = self.lock();
+        let decision = state.dice.decide(bth.destination);
+        if decision.is_dropped {
+            counters.fault_dropped.add(1);
+            return;
+        }
+        counters.fault_reordered.add(u64::from(decision.overtakers.is_some()));
+        counters.fault_delayed.add(u64::from(!decision.delay.is_zero()));
+        counters.fault_duplicated.add(u64::from(decision.is_doubled));
+        let mut bytes = packet.to_vec();
+        if let Some(bit) = decision.damaged_bit {
+            damage(&mut bytes, bit);
+            counters.fault_corrupted.add(1);
+        }
+        let now = now();
+        for _ in 0..1 + u8::from(decision.is_doubled) {
+            let departing = Box::new(Departing { way: *way, bytes: bytes.clone() });
+            if !state.held.put(&decision, now, bytes.len(), departing) {
+                counters.fault_overflow.add(1);
+            }
+        }
+    }
+
+    /// Sends what is due. Returns whether something has to be sent sooner than was known.
+    pub(crate) fn flush(&self, departure: &Departure) -> bool {
+        self.send_until(departure, now(), &mut self.lock())
+    }
+
+    /// The same, if it is time and nobody else is at it.
+    pub(crate) fn flush_if_due(&self, departure: &Departure) {
+        let now = now();
+        if self.due() <= now
+            && let Ok(mut state) = self.state.try_lock()
+        {
+            self.send_until(departure, now, &mut state);
+        }
+    }
+
+    /// Sends what is held, due or not: there will be no other time.
+    pub(crate) fn flush_all(&self, departure: &Departure) {
+        if let Ok(mut state) = self.state.try_lock() {
+            self.send_until(departure, NEVER - 1, &mut state);
+        }
+    }
+
+    /// When the next packet is due, in nanoseconds of the monotonic clock.
+    pub(crate) fn due(&self) -> u64 {
+        self.due.load(Ordering::Acquire)
+    }
+
+    fn send_until(&self, departure: &Departure, until: u64, state: &mut State) -> bool {
+        let mut is_stuck = false;
+        while let Some(departing) =
+            state.stuck.take().or_else(|| state.held.take(until).map(|(departing, _)| departing))
+        {
+            if send(&departing, departure) == Err(Errno::AGAIN) {
+                departure.counters.send_full.add(1);
+                state.stuck = Some(departing);
+                is_stuck = true;
+                break;
+            }
+        }
+        let due = if is_stuck { now() + STUCK_FOR } else { state.held.due() };
+        due < self.due.swap(due, Ordering::AcqRel)
+    }
+}
+
+fn send(departing: &Departing, departure: &Departure) -> Result<(), Errno> {
+    let result = departure.send_one(&departing.way, &departing.bytes);
+    match result {
+        Ok(()) => {
+            departure.counters.sent_packets.add(1);
+            departure.counters.sent_bytes.add(departing.bytes.len() as u64);
+        }
+        Err(Errno::AGAIN) => (),
+        Err(error) => counter_of_refusal(error, &departure.counters).add(1),
+    }
+    result
+}
+
+/// Turns one bit of a packet round, past the BTH's masked byte, which no CRC covers.
+pub(super) fn damage(packet: &mut [u8], bit: u32) {
+    const MASKED_BYTE: usize = 4;
+    let index = (bit / 8) as usize % packet.len();
+    let index = if index == MASKED_BYTE { index + 1 } else { index };
+    if let Some(byte) = packet.get_mut(index) {
+        *byte ^= 1 << (bit % 8);
+    }
+}
+
+/// When the network takes no more it is asked again so much later.
+const STUCK_FOR: u64 = 100_000;
