@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// RDMA without the NIC: run RDMA programs on machines that have no RDMA hardware.
 #[derive(Debug, Parser)]
@@ -63,6 +64,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SPEC", value_parser = faults)]
     pub(crate) fault: Option<String>,
 
+    /// Write all packets that the program sends and receives to this pcapng file, for Wireshark
+    /// or tshark, with a comment on those that were dropped
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
           value_names = ["PROGRAM", "ARGS"])]
@@ -74,6 +80,7 @@ Examples:
   converb run ibv_devices
   converb run ib_write_bw -d roce_lo
   converb run --transport wire -- ib_send_lat --ib-port 1 127.0.0.1
+  converb run --capture write.pcapng ib_write_bw -n 100 127.0.0.1
   converb run --fault drop=1%,rx:delay=2ms,seed=7 ib_read_bw 127.0.0.1
 
 The program is told where to find Converb's libibverbs.so.1 (LD_LIBRARY_PATH, LD_PRELOAD); so are

@@ -6,6 +6,7 @@ use crate::{library, program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Says how packets travel (`auto` or `wire`).
@@ -55,8 +56,19 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
     if let Some(faults) = &run.fault {
         command.env(converb::FAULT_VARIABLE, faults);
     }
+    if let Some(file) = &run.capture {
+        command.env(converb::CAPTURE_VARIABLE, begin_capture(file)?);
+    }
     let error = command.exec();
     Err(Failure::with_status(format!("cannot run {}: {error}", path.display()), NOT_EXECUTABLE))
+}
+
+/// Makes the file that the program's processes append to, and returns its full path: they may
+/// have another working directory.
+fn begin_capture(file: &Path) -> Result<PathBuf, Failure> {
+    let fail = |error| Failure::new(format!("cannot capture to {}: {error}", file.display()));
+    std::fs::File::create(file).map_err(fail)?;
+    file.canonicalize().map_err(fail)
 }
 
 /// `first` before what a variable holds already, each once.

@@ -51,7 +51,7 @@ pub use shared_receive_queue::SharedReceiveQueue;
 pub use converb_engine::{
     Address, AddressVector, Completion, CompletionKind, Extra, Status, iba, memory, work,
 };
-/// Faults on purpose, and the variable of the environment that asks for them.
-pub use converb_link::{FAULT_VARIABLE, Faults, InvalidFaults};
+/// Faults on purpose, and the variables of the environment that ask for them and for a capture.
+pub use converb_link::{CAPTURE_VARIABLE, FAULT_VARIABLE, Faults, InvalidFaults};
 /// The numbers of the transport.
 pub use converb_wire::{Psn, Qpn, Rkey};

@@ -80,6 +80,10 @@ counters! {
     fault_delayed,
     /// Dropped because too many packets were being delayed on purpose.
     fault_overflow,
+    /// Packets written to the capture file (`converb run --capture`), dropped ones too.
+    captured_packets,
+    /// Times that writing the capture file failed; it ends there.
+    capture_failed,
     /// Calls that failed because the program has closed our descriptors.
     descriptors_lost,
 }

@@ -9,6 +9,7 @@
 //! `udp/outgoing.rs` and `udp/incoming.rs` for the life of a packet, `socket/` for what is asked
 //! of the kernel, one feature a file.
 
+mod capture;
 mod clock;
 mod counters;
 mod descriptor;
@@ -32,5 +33,6 @@ pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};
 pub use udp::{
-    FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings, Slot, UdpPort,
+    CAPTURE_VARIABLE, FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings,
+    Slot, UdpPort,
 };

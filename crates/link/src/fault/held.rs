@@ -118,8 +118,8 @@ impl<T> Ord for Late<T> {
 
 /// A second of a gigabit network.
 const BYTES_MAX: usize = 128 << 20;
-/// Where nothing comes after it, a packet waits no longer to be overtaken: 1 ms.
-const OVERTAKEN_AT_MOST: u64 = 1_000_000;
+/// Where nothing comes after it, a packet waits no longer to be overtaken: 200 us.
+const OVERTAKEN_AT_MOST: u64 = 200_000;
 
 #[cfg(test)]
 mod tests {

@@ -59,6 +59,65 @@ impl Flow {
         matches!(self.addresses, Addresses::Ipv4(..))
     }
 
+    /// Writes the IP and UDP headers that a packet had on the wire, `payload` being its BTH to
+    /// invariant CRC, over the first bytes of `into`; returns how many they are. The UDP checksum
+    /// is the right one, whoever fills it in.
+    pub(crate) fn headers(
+        &self,
+        identification: u16,
+        traffic_class: u8,
+        hop_limit: u8,
+        payload: &[u8],
+        into: &mut [u8; Self::HEADERS_MAX],
+    ) -> usize {
+        let udp = Udp::new(self.source_port, self.destination_port, payload.len() as u16);
+        let start = match self.addresses {
+            Addresses::Ipv4(source, destination) => {
+                let mut ip = Ipv4::new(source, destination, IpProtocol::UDP, udp.length);
+                ip.identification = identification;
+                ip.type_of_service = traffic_class;
+                ip.time_to_live = hop_limit;
+                ip.checksum = ip.right_checksum();
+                ip.emit(into);
+                Ipv4::LENGTH
+            }
+            Addresses::Ipv6(source, destination) => {
+                let ip = Ipv6::new(source, destination, IpProtocol::UDP, udp.length);
+                Ipv6 { traffic_class, hop_limit, ..ip }.emit(into);
+                Ipv6::LENGTH
+            }
+        };
+        let checksum = self.udp_checksum(&udp, payload);
+        Udp { checksum, ..udp }.emit(&mut into[start..]);
+        start + Udp::LENGTH
+    }
+
+    /// IPv6 and UDP.
+    pub(crate) const HEADERS_MAX: usize = Ipv6::LENGTH + Udp::LENGTH;
+
+    /// RFC 768, RFC 8200 section 8.1.
+    fn udp_checksum(&self, udp: &Udp, payload: &[u8]) -> u16 {
+        let mut header = [0; Udp::LENGTH];
+        udp.emit(&mut header);
+        let pseudo = match self.addresses {
+            Addresses::Ipv4(source, destination) => {
+                sum(&source.octets()) + sum(&destination.octets())
+            }
+            Addresses::Ipv6(source, destination) => {
+                sum(&source.octets()) + sum(&destination.octets())
+            }
+        };
+        let protocol = u64::from(IpProtocol::UDP.0) + u64::from(udp.length);
+        let mut total = pseudo + protocol + sum(&header) + sum(payload);
+        while total > 0xffff {
+            total = (total >> 16) + (total & 0xffff);
+        }
+        match !(total as u16) {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
+
     /// What the invariant CRCs of packets of `transport_bytes`, BTH to pad, have in common.
     pub(crate) fn share(&self, transport_bytes: usize) -> Share {
         let length = (transport_bytes + icrc::LENGTH) as u16;
@@ -74,6 +133,13 @@ impl Flow {
         };
         Share { prefix, transport_bytes, is_ipv4: self.is_ipv4() }
     }
+}
+
+/// The 16-bit words of `bytes` added up; a last odd byte is the high half of one.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let words: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
+    words + rest.first().map_or(0, |last| u64::from(*last) << 8)
 }
 
 /// What the invariant CRCs of packets of one flow and length have in common.
@@ -136,6 +202,32 @@ mod tests {
             assert_eq!(identification_of(word), Some(0xbeef));
             let damaged = actual_word(received ^ 1, computed, word_of(3), transport.len());
             assert_eq!(identification_of(damaged), None);
+        }
+    }
+
+    #[test]
+    fn headers_are_those_that_a_packet_had() {
+        let six = |last: u16| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last);
+        for (source, destination) in [(mapped(1), mapped(2)), (six(1), six(2))] {
+            let flow = Flow::new((source, 50_000), (destination, 4791)).expect("one family");
+            for payload in [&[1u8, 2, 3, 4, 5][..], &[0xff; 100]] {
+                let mut bytes = [0; Flow::HEADERS_MAX];
+                let length = flow.headers(7, 96, 63, payload, &mut bytes);
+                let bytes = [&bytes[..length], payload].concat();
+                let (udp, addresses) = if flow.is_ipv4() {
+                    let (ip, udp) = Ipv4::parse(&bytes).expect("a header");
+                    assert_eq!((ip.identification, ip.type_of_service), (7, 96));
+                    assert_eq!(ip.checksum, ip.right_checksum());
+                    (udp, sum(&ip.source.octets()) + sum(&ip.destination.octets()))
+                } else {
+                    let (ip, udp) = Ipv6::parse(&bytes).expect("a header");
+                    assert_eq!((ip.traffic_class, ip.hop_limit), (96, 63));
+                    (udp, sum(&ip.source.octets()) + sum(&ip.destination.octets()))
+                };
+                // With its checksum, all of it adds up to minus zero (RFC 1071).
+                let total = addresses + 17 + udp.len() as u64 + sum(udp);
+                assert_eq!(total % 0xffff, 0);
+            }
         }
     }
 

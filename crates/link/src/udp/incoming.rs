@@ -3,11 +3,13 @@
 //! The kernel copies a super-packet into a buffer; the invariant CRC of each packet in it is
 //! computed while that part of the buffer is in the cache, and then the engine reads it there.
 
-use super::faults::ArrivingFaults;
+use super::faults::{ArrivingFaults, DAMAGED, DROPPED};
 use super::flow::{Flow, Share, actual_word, identification_of, word_of};
 use super::port::Slot;
+use super::recorder::{Recorder, Seen};
 use super::relay::{Relay, Relayed};
 use super::source::Sources;
+use crate::capture::Direction;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::Decision;
@@ -46,6 +48,7 @@ pub struct Incoming {
     relayed: Relayed,
     /// What happens to packets on purpose.
     faults: Option<Box<ArrivingFaults>>,
+    recorder: Recorder,
     good: Tally,
 }
 
@@ -92,7 +95,7 @@ pub(crate) struct Arriving {
 }
 
 impl Incoming {
-    pub(crate) fn new(faults: Option<ArrivingFaults>) -> Self {
+    pub(crate) fn new(faults: Option<ArrivingFaults>, recorder: Recorder) -> Self {
         Self {
             buffers: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
             arrivals: (0..BUFFERS).map(|_| Arrival::new()).collect(),
@@ -108,6 +111,7 @@ impl Incoming {
             started: Instant::now(),
             relayed: Relayed::new(),
             faults: faults.map(Box::new),
+            recorder,
             good: Tally::default(),
         }
     }
@@ -187,12 +191,15 @@ impl Incoming {
                 None => Decision::default(),
                 Some(faults) => faults.meet(&mut self.buffers[packet.clone()], counters),
             };
-            let is_good = self.check(&message, packet.clone(), counters);
+            let verdict = self.check(&message, packet.clone(), counters);
             if self.offset == message.bytes {
                 self.message = None;
                 self.current += 1;
             }
-            if !is_good {
+            if self.recorder.is_on() {
+                self.record(&message, &self.buffers[packet.clone()], &decision, verdict);
+            }
+            if verdict.is_err() {
                 continue;
             }
             self.good.packets += 1;
@@ -220,18 +227,18 @@ impl Incoming {
         }
     }
 
-    /// Whether a packet is whole and undamaged.
+    /// Whether a packet is whole and undamaged: the Identification that it came with, or why not.
     fn check(
         &mut self,
         message: &Message,
         packet: core::ops::Range<usize>,
         counters: &Counters,
-    ) -> bool {
+    ) -> Result<u16, &'static str> {
         let Some((transport, received)) = icrc::split(&self.buffers[packet])
             .filter(|(transport, _)| transport.len() >= Bth::LENGTH)
         else {
             counters.dropped_short.add(1);
-            return false;
+            return Err("dropped: shorter than a BTH and the invariant CRC");
         };
         let expected = self.expected;
         let computed = if message.share.is_for(transport.len()) {
@@ -242,30 +249,61 @@ impl Incoming {
         self.expected = expected.wrapping_add(1);
         let Some(ip) = message.flow.ipv4_source() else {
             counters.dropped_bad_icrc.add(u64::from(computed != received));
-            return computed == received;
+            return if computed == received { Ok(0) } else { Err(BAD_ICRC) };
         };
         if computed == received {
             self.sources.met_strict_rule(ip);
-            return true;
+            return Ok(expected);
         }
         let word = actual_word(received, computed, word_of(expected), transport.len());
         let identification = identification_of(word);
         let now_ms = self.started.elapsed().as_millis() as u64;
         if self.sources.accepts(ip, identification, now_ms) {
-            self.expected = identification.unwrap_or(expected).wrapping_add(1);
-            return true;
+            let identification = identification.unwrap_or(expected);
+            self.expected = identification.wrapping_add(1);
+            return Ok(identification);
         }
         match identification {
-            Some(_) => counters.dropped_identification.add(1),
-            None => counters.dropped_bad_icrc.add(1),
+            Some(_) => {
+                counters.dropped_identification.add(1);
+                Err("dropped: the invariant CRC is wrong, or the IPv4 Identification unexpected")
+            }
+            None => {
+                counters.dropped_bad_icrc.add(1);
+                Err(BAD_ICRC)
+            }
         }
-        false
+    }
+
+    /// Writes down a packet and what became of it.
+    #[cold]
+    fn record(
+        &self,
+        message: &Message,
+        packet: &[u8],
+        decision: &Decision,
+        verdict: Result<u16, &'static str>,
+    ) {
+        let comment = match verdict {
+            _ if decision.is_dropped => Some(DROPPED),
+            _ if decision.damaged_bit.is_some() => Some(DAMAGED),
+            Ok(_) => None,
+            Err(reason) => Some(reason),
+        };
+        let seen = Seen {
+            direction: Direction::Received,
+            traffic_class: message.traffic_class,
+            hop_limit: message.hop_limit,
+            identification: verdict.unwrap_or(0),
+        };
+        self.recorder.record(&message.flow, seen, packet, comment);
     }
 
     /// Adds up what was counted.
     fn flush(&mut self, counters: &Counters) {
         counters.received_packets.add(core::mem::take(&mut self.good.packets));
         counters.received_bytes.add(core::mem::take(&mut self.good.bytes));
+        self.recorder.flush();
     }
 }
 
@@ -316,6 +354,8 @@ fn parse_arrival(arrival: &Arrival, socket: &Arriving, counters: &Counters) -> O
     }
     message
 }
+
+const BAD_ICRC: &str = "dropped: the invariant CRC is wrong";
 
 const BUFFERS: usize = 8;
 /// The longest datagram, and so the longest super-packet, rounded up to whole pages.

@@ -5,7 +5,7 @@
 //! each packet just before it is used, `source.rs` knows whose IPv4 Identification to expect.
 //! `flow.rs` is the invariant CRC, `waiting.rs` waits and wakes, `relay.rs` is how packets reach
 //! the process they belong to when the kernel gave them to another, `faults/` loses and damages
-//! packets if it is told to.
+//! packets if it is told to, `recorder.rs` writes them down.
 
 mod destination;
 mod faults;
@@ -13,6 +13,7 @@ mod flow;
 mod incoming;
 mod outgoing;
 mod port;
+mod recorder;
 mod relay;
 mod run;
 mod sender;
@@ -24,4 +25,4 @@ pub use incoming::Incoming;
 pub use outgoing::Outgoing;
 pub use port::{Slot, UdpPort};
 pub use relay::{Relay, Relayed};
-pub use settings::{FAULT_VARIABLE, InvalidSetting, Settings};
+pub use settings::{CAPTURE_VARIABLE, FAULT_VARIABLE, InvalidSetting, Settings};

@@ -6,9 +6,11 @@
 use super::destination::Destinations;
 use super::faults::DepartingFaults;
 use super::flow::Flow;
+use super::recorder::{Recorder, Seen};
 use super::run::{DATAGRAM_BYTES_MAX, Open, Run, Way};
 use super::sender::{SENDERS_MAX, Senders};
 use super::waiting::Waker;
+use crate::capture::Direction;
 use crate::counters::{Counter, Counters};
 use crate::socket::{
     Control, Endpoint, SendBatch, SocketName, USUAL_HOP_LIMIT, hop_limit, source_address,
@@ -30,6 +32,8 @@ pub(crate) struct Departure {
     pub(crate) is_plain: bool,
     /// What happens to packets on purpose.
     pub(crate) faults: Option<DepartingFaults>,
+    /// What is written down of packets.
+    pub(crate) recorder: Recorder,
     pub(crate) waker: Arc<Waker>,
 }
 
@@ -163,6 +167,7 @@ impl Outgoing {
         self.used = 0;
         self.live = 0;
         self.first = 0;
+        self.departure.recorder.flush();
         Sent::All
     }
 
@@ -175,7 +180,7 @@ impl Outgoing {
                 continue;
             }
             for index in 0..run.packets {
-                faults.take(&run.way, &self.buffer[run.packet(index)], &self.departure.counters);
+                faults.take(&run.way, &self.buffer[run.packet(index)], &self.departure);
             }
         }
         self.first = self.live;
@@ -190,6 +195,7 @@ impl Outgoing {
         let counters = &self.departure.counters;
         while messages > 0 {
             let run = &mut self.runs[self.first];
+            let before = run.sent;
             if run.way.is_plain {
                 let count = messages.min(run.packets - run.sent);
                 let bytes = run.packet(run.sent + count - 1).end - run.packet(run.sent).start;
@@ -211,6 +217,7 @@ impl Outgoing {
                 run.sent = run.packets;
                 messages -= 1;
             }
+            self.departure.record(run, before..run.sent, &self.buffer, None);
             if run.sent == run.packets {
                 self.first += 1;
             }
@@ -233,6 +240,7 @@ impl Outgoing {
         let counter = counter_of_refusal(error, &self.departure.counters);
         let count = if run.way.is_plain { 1 } else { run.packets };
         counter.add(count as u64);
+        self.departure.record(run, run.sent..run.sent + count, &self.buffer, Some(REFUSED));
         // The first packet of a refused run is as refused alone: not for its segments.
         run.was_refused = false;
         run.sent += count;
@@ -268,6 +276,41 @@ impl Departure {
         batch.push(&open.name, open.control_plain(), packet);
         self.counters.send_calls.add(1);
         batch.send(socket).map(|_| ())
+    }
+
+    /// Writes down packets of a run.
+    #[inline]
+    fn record(
+        &self,
+        run: &Run,
+        packets: core::ops::Range<usize>,
+        buffer: &[u8],
+        comment: Option<&'static str>,
+    ) {
+        if self.recorder.is_on() {
+            for index in packets {
+                let packet = &buffer[run.packet(index)];
+                self.record_one(&run.way, run.identification(index), packet, comment);
+            }
+        }
+    }
+
+    /// Writes down a packet.
+    pub(crate) fn record_one(
+        &self,
+        way: &Way,
+        identification: u16,
+        packet: &[u8],
+        comment: Option<&'static str>,
+    ) {
+        let Some(open) = &way.open else { return };
+        let seen = Seen {
+            direction: Direction::Sent,
+            traffic_class: way.path.traffic_class,
+            hop_limit: way.path.hop_limit,
+            identification,
+        };
+        self.recorder.record(&open.flow, seen, packet, comment);
     }
 
     /// Sends what was delayed on purpose and is due.
@@ -343,6 +386,9 @@ fn gather<'a>(runs: &'a [Run], buffer: &'a [u8]) -> SendBatch<'a> {
 pub(crate) const fn slot_of(qpn: Qpn) -> u16 {
     (qpn.value() >> 14) as u16
 }
+
+/// What is said of a packet that the kernel did not take.
+pub(crate) const REFUSED: &str = "not sent: the system refused it";
 
 /// A super-packet, the longer first packet of its message, and some.
 const BUFFER_BYTES: usize = 96 << 10;

@@ -4,10 +4,12 @@ use super::destination::Destinations;
 use super::faults::{ArrivingFaults, DepartingFaults};
 use super::incoming::{Arriving, Incoming};
 use super::outgoing::{Departure, Outgoing, slot_of};
+use super::recorder::Recorder;
 use super::relay::Relay;
 use super::sender::Senders;
 use super::settings::Settings;
 use super::waiting::{SLOTS_MAX, Waker, Watched, wait};
+use crate::capture::Capture;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::{Faults, NEVER};
@@ -75,6 +77,8 @@ impl UdpPort {
         };
         let counters = Arc::new(Counters::default());
         let waker = Arc::new(Waker::new()?);
+        let capture = settings.capture.as_deref().map(Capture::open).transpose()?;
+        let recorder = Recorder::new(capture.map(Arc::new), Arc::clone(&counters));
         let Faults { seed, send, .. } = settings.faults;
         let faults = (!send.is_none()).then(|| DepartingFaults::new(send, seed));
         let departure = Departure {
@@ -85,6 +89,7 @@ impl UdpPort {
             // What happens to packets happens to each by itself.
             is_plain: !settings.is_segmenting || faults.is_some(),
             faults,
+            recorder,
             waker: Arc::clone(&waker),
         };
         Ok(Self {
@@ -106,11 +111,13 @@ impl UdpPort {
         let _ = self.relay.set(relay);
     }
 
-    /// Sends what is delayed on purpose now, since the process ends. Waits for no lock.
+    /// Sends what is delayed on purpose now, since the process ends. Waits for no lock of ours
+    /// that a thread could hold for long.
     pub fn send_delayed(&self) {
         if let Some(faults) = &self.departure.faults {
             faults.flush_all(&self.departure);
         }
+        self.departure.recorder.flush();
     }
 
     /// What this port has counted.
@@ -127,6 +134,7 @@ impl UdpPort {
         }
         self.departure.senders.descriptors().for_each(close);
         close(self.waker.descriptor());
+        self.departure.recorder.descriptor().into_iter().for_each(close);
     }
 
     fn watched<'a>(&'a self, signal: Option<BorrowedFd<'a>>) -> Watched<'a> {
@@ -168,7 +176,7 @@ impl Port for UdpPort {
         let Faults { seed, receive, .. } = self.faults;
         let faults = (!receive.is_none())
             .then(|| ArrivingFaults::new(receive, seed, Arc::clone(&self.arriving_due)));
-        Incoming::new(faults)
+        Incoming::new(faults, self.departure.recorder.clone())
     }
 
     fn is_empty(&self, batch: &Outgoing) -> bool {

@@ -135,7 +135,7 @@ impl Run {
     }
 
     /// The Identification of packet `index`.
-    const fn identification(&self, index: usize) -> u16 {
+    pub(crate) const fn identification(&self, index: usize) -> u16 {
         if self.way.is_plain { 0 } else { index as u16 }
     }
 

@@ -3,12 +3,16 @@
 use crate::fault::{Faults, InvalidFaults};
 use converb_wire::ROCE_V2_PORT;
 use core::fmt;
+use std::path::PathBuf;
 
 /// The variable of the environment that names faults; [`Faults`] tells how.
 pub const FAULT_VARIABLE: &str = "CONVERB_FAULT";
 
+/// The variable of the environment that names the pcapng file to append packets to.
+pub const CAPTURE_VARIABLE: &str = "CONVERB_CAPTURE";
+
 /// How a port is to work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The UDP port that packets are sent to.
     pub destination_port: u16,
@@ -19,6 +23,8 @@ pub struct Settings {
     pub is_segmenting: bool,
     /// What happens to packets on purpose.
     pub faults: Faults,
+    /// The pcapng file that packets are written to.
+    pub capture: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -28,6 +34,7 @@ impl Default for Settings {
             receive_buffer_bytes_max: None,
             is_segmenting: true,
             faults: Faults::default(),
+            capture: None,
         }
     }
 }
@@ -35,7 +42,7 @@ impl Default for Settings {
 impl Settings {
     /// The defaults, changed by the environment: `CONVERB_RECEIVE_BUFFER` is the largest receive
     /// buffer to ask for, in bytes (a value that is no number is as good as none),
-    /// [`FAULT_VARIABLE`] names faults.
+    /// [`FAULT_VARIABLE`] names faults, [`CAPTURE_VARIABLE`] a file.
     ///
     /// # Errors
     /// When what should name faults does not.
@@ -46,7 +53,8 @@ impl Settings {
             None => Faults::default(),
             Some(value) => value.to_string_lossy().parse().map_err(InvalidSetting)?,
         };
-        Ok(Self { receive_buffer_bytes_max, faults, ..Self::default() })
+        let capture = std::env::var_os(CAPTURE_VARIABLE).map(PathBuf::from);
+        Ok(Self { receive_buffer_bytes_max, faults, capture, ..Self::default() })
     }
 }
 

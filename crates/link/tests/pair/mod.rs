@@ -38,7 +38,8 @@ impl Pair {
 
     pub fn with(bound_to: IpAddr, settings: Settings) -> Self {
         let (socket, udp_port) = slot_socket(bound_to);
-        let receiver = UdpPort::new(vec![Slot { index: SLOT, socket }], settings).expect("a port");
+        let receiver =
+            UdpPort::new(vec![Slot { index: SLOT, socket }], settings.clone()).expect("a port");
         let (socket, _) = slot_socket(bound_to);
         let settings = Settings { destination_port: udp_port, ..settings };
         let sender = UdpPort::new(vec![Slot { index: 6, socket }], settings).expect("a port");

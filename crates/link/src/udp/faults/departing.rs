@@ -1,9 +1,8 @@
 //! Faults of packets on their way out.
 
 use crate::clock::now;
-use crate::counters::Counters;
 use crate::fault::{Dice, Held, NEVER, Rates};
-use crate::udp::outgoing::{Departure, counter_of_refusal};
+use crate::udp::outgoing::{Departure, REFUSED, counter_of_refusal};
 use crate::udp::run::Way;
 use converb_wire::Bth;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +26,7 @@ struct State {
 struct Departing {
     way: Way,
     bytes: Vec<u8>,
+    is_damaged: bool,
 }
 
 impl DepartingFaults {
@@ -40,12 +40,14 @@ impl DepartingFaults {
     }
 
     /// Decides about a packet (BTH to invariant CRC), and keeps it till [`flush`](Self::flush).
-    pub(crate) fn take(&self, way: &Way, packet: &[u8], counters: &Counters) {
+    pub(crate) fn take(&self, way: &Way, packet: &[u8], departure: &Departure) {
+        let counters = &departure.counters;
         let Some((bth, _)) = Bth::parse(packet) else { return };
         let mut state = self.lock();
         let decision = state.dice.decide(bth.destination);
         if decision.is_dropped {
             counters.fault_dropped.add(1);
+            departure.record_one(way, 0, packet, Some(DROPPED));
             return;
         }
         counters.fault_reordered.add(u64::from(decision.overtakers.is_some()));
@@ -58,7 +60,8 @@ impl DepartingFaults {
         }
         let now = now();
         for _ in 0..1 + u8::from(decision.is_doubled) {
-            let departing = Box::new(Departing { way: *way, bytes: bytes.clone() });
+            let is_damaged = decision.damaged_bit.is_some();
+            let departing = Box::new(Departing { way: *way, bytes: bytes.clone(), is_damaged });
             if !state.held.put(&decision, now, bytes.len(), departing) {
                 counters.fault_overflow.add(1);
             }
@@ -105,12 +108,20 @@ impl DepartingFaults {
             }
         }
         let due = if is_stuck { now() + STUCK_FOR } else { state.held.due() };
+        departure.recorder.flush();
         due < self.due.swap(due, Ordering::AcqRel)
     }
 }
 
 fn send(departing: &Departing, departure: &Departure) -> Result<(), Errno> {
     let result = departure.send_one(&departing.way, &departing.bytes);
+    let comment = match result {
+        Ok(()) => departing.is_damaged.then_some(DAMAGED),
+        Err(_) => Some(REFUSED),
+    };
+    if result != Err(Errno::AGAIN) {
+        departure.record_one(&departing.way, 0, &departing.bytes, comment);
+    }
     match result {
         Ok(()) => {
             departure.counters.sent_packets.add(1);
@@ -121,6 +132,10 @@ fn send(departing: &Departing, departure: &Departure) -> Result<(), Errno> {
     }
     result
 }
+
+/// What is said of packets in a capture.
+pub(crate) const DROPPED: &str = "dropped on purpose (--fault)";
+pub(crate) const DAMAGED: &str = "damaged on purpose (--fault)";
 
 /// Turns one bit of a packet round, past the BTH's masked byte, which no CRC covers.
 pub(super) fn damage(packet: &mut [u8], bit: u32) {

@@ -4,4 +4,4 @@ mod arriving;
 mod departing;
 
 pub(crate) use arriving::ArrivingFaults;
-pub(crate) use departing::DepartingFaults;
+pub(crate) use departing::{DAMAGED, DROPPED, DepartingFaults};
