@@ -198,6 +198,7 @@ extern "C" fn abandon_inherited() {
 extern "C" fn finish() {
     if let Some(runtime) = Runtime::current() {
         runtime.driver.send_held_answers();
+        runtime.driver.say_farewells();
         runtime.driver.port().send_delayed();
         runtime.published.publish_last(&runtime.driver, runtime.membership.counters());
     }

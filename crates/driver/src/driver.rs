@@ -17,7 +17,7 @@ use crate::roles::drain::Drain;
 use crate::table::QueuePairTable;
 use crate::timers::TimerQueue;
 use converb_engine::iba::{
-    AttributeMask, Attributes, ModifyError, QueuePair, QueuePairSpec, ReadBudget, Service,
+    AttributeMask, Attributes, ModifyError, QueuePair, QueuePairSpec, ReadBudget, Service, State,
 };
 use converb_engine::memory::{KeyError, KeyTable, ProtectionDomain, Region, RegionSpec};
 use converb_engine::work::SendRing;
@@ -240,12 +240,16 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 protocol.path = self.paths.0.lock().find(path.remote, destination);
             }
         }
+        let ends = matches!(new.state, State::Reset | State::Error);
+        if mask.contains(AttributeMask::STATE) && ends {
+            self.say_farewell(protocol);
+        }
         let result = self.with_environment(queue_pair, &keys, protocol, |queue_pair, env| {
             queue_pair.modify(new, mask, env)
         });
         let state = protocol.queue_pair.state();
         queue_pair.publish_state(state);
-        if result.is_ok() && state == converb_engine::iba::State::Reset {
+        if result.is_ok() && state == State::Reset {
             self.empty(queue_pair);
         }
         result
@@ -265,9 +269,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
         self.kick(queue_pair);
         self.table.write().remove(queue_pair.qpn);
         let mut protocol = queue_pair.protocol.lock();
+        self.say_farewell(&protocol);
         let path = Arc::clone(&protocol.path);
         protocol.queue_pair.reset(&path, &self.reads);
-        queue_pair.publish_state(converb_engine::iba::State::Reset);
+        queue_pair.publish_state(State::Reset);
         self.empty(queue_pair);
         queue_pair.send_cq.forget(queue_pair.qpn);
         queue_pair.receive_cq.forget(queue_pair.qpn);

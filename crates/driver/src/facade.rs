@@ -50,6 +50,8 @@ pub trait RwLock<T>: Send + Sync {
     fn new(value: T) -> Self;
     /// Waits until nobody writes.
     fn read(&self) -> Self::ReadGuard<'_>;
+    /// Reads if nobody writes or waits to.
+    fn try_read(&self) -> Option<Self::ReadGuard<'_>>;
     /// Waits until nobody reads or writes.
     fn write(&self) -> Self::WriteGuard<'_>;
 }
@@ -119,6 +121,14 @@ impl<T: Send + Sync> RwLock<T> for std::sync::RwLock<T> {
 
     fn read(&self) -> Self::ReadGuard<'_> {
         Self::read(self).unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn try_read(&self) -> Option<Self::ReadGuard<'_>> {
+        match Self::try_read(self) {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
     }
 
     fn write(&self) -> Self::WriteGuard<'_> {

@@ -10,6 +10,7 @@ mod completion_queue;
 mod credit;
 mod driver;
 mod facade;
+mod farewell;
 mod listener;
 mod outgoing;
 mod paths;

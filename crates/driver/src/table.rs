@@ -74,6 +74,11 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
         slot.queue_pairs.get(place)?.as_ref()
     }
 
+    /// All queue pairs.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<QueuePairHandle<G, S>>> {
+        self.slots.iter().flat_map(|slot| slot.queue_pairs.iter().flatten())
+    }
+
     /// Whether the number lies in one of our slots.
     pub(crate) fn is_ours(&self, qpn: Qpn) -> bool {
         self.slots.iter().any(|slot| slot.index == Self::place(qpn).0)

@@ -3,7 +3,7 @@
 mod conversation;
 
 use converb_engine::work::Operation::{Read, Send, Write};
-use conversation::{Terms, pair};
+use conversation::{Terms, describe, pair};
 
 #[test]
 fn a_lost_packet_is_reported_once_and_sent_again_alone() {
@@ -205,4 +205,24 @@ fn a_round_trip_over_a_probe_does_not_delay_the_next_one() {
     a.says(&["WRITE_ONLY 101 of 8 A"]);
     a.waits(1_000);
     a.says(&["WRITE_ONLY 101 of 8 A"]);
+}
+
+#[test]
+fn who_leaves_a_lossy_network_says_the_last_ack_several_times() {
+    let [mut a, mut b] = pair(Terms::default());
+    a.posts(1, Write(b.remote(0)), 8);
+    let first = a.speaks();
+    b.hears(&first[0]);
+    b.says(&["ACK 100"]);
+    assert!(b.parts().is_empty(), "nothing was lost so far");
+    // The ACK is lost, and the peer asks again.
+    b.hears(&first[0]);
+    b.says(&["ACK 100"]);
+    let words = b.parts();
+    assert_eq!(words.iter().map(|word| describe(word)).collect::<Vec<_>>(), ["ACK 100"; 4]);
+    for word in &words[1..] {
+        a.hears(word);
+    }
+    a.completes(&["work 1: Success"]);
+    assert!(a.parts().is_empty(), "who executed nothing has nothing to acknowledge");
 }

@@ -61,6 +61,10 @@ impl<T: Send + Sync> RwLock<T> for SimRwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn try_read(&self) -> Option<Self::ReadGuard<'_>> {
+        self.0.try_read().ok()
+    }
+
     fn write(&self) -> Self::WriteGuard<'_> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,6 +31,11 @@ const WINDOW_MIN: u32 = 32 << 10;
 /// buffer holds.
 const WINDOW_MAX: u32 = 2 << 20;
 
+/// How long an answer is waited for at least, on a path that has not lost packets and on one that
+/// has.
+const PATIENCE: Duration = Duration::from_millis(1);
+const PATIENCE_LOSSY: Duration = Duration::from_micros(250);
+
 impl Default for PathWindow {
     fn default() -> Self {
         Self {
@@ -120,6 +125,19 @@ impl PathWindow {
         }
     }
 
+    /// How long to wait for an answer before asking the peer for it: four round trips, but not
+    /// less than what a peer needs that has lost the processor. Where packets get lost that is the
+    /// likelier reason, and asking in vain costs two packets.
+    pub fn patience(&self) -> Duration {
+        let least = if self.has_lost() { PATIENCE_LOSSY } else { PATIENCE };
+        (4 * self.round_trip()).max(least)
+    }
+
+    /// Whether packets have been lost on it.
+    pub fn has_lost(&self) -> bool {
+        self.last_loss.load(Relaxed) != 0
+    }
+
     /// A round trip was measured (RFC 6298's smoothing).
     pub fn measured(&self, round_trip: Duration) {
         let new = round_trip.as_nanos() as u64;
@@ -158,6 +176,16 @@ mod tests {
         assert_eq!(path.window(), after);
         path.lost(now + Duration::from_micros(250));
         assert!(path.window() < after);
+    }
+
+    #[test]
+    fn answers_are_asked_for_sooner_where_packets_get_lost() {
+        let path = PathWindow::default();
+        assert_eq!(path.patience(), PATIENCE);
+        path.lost(Time::from_nanoseconds(1_000_000));
+        assert_eq!(path.patience(), PATIENCE_LOSSY);
+        path.measured(Duration::from_millis(2));
+        assert_eq!(path.patience(), Duration::from_millis(8));
     }
 
     #[test]

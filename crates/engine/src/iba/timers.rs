@@ -40,8 +40,6 @@ pub enum Due {
 
 /// A software NIC shares its processor: no ACK timeout is shorter than this.
 const TIMEOUT_MIN: Duration = Duration::from_millis(16);
-/// A lost tail is asked about after this, or four round trips.
-const PROBE_MIN: Duration = Duration::from_millis(1);
 /// Probes of one packet slow down up to this.
 const PROBE_MAX: Duration = Duration::from_millis(500);
 /// As an RNR retry count: try for ever (IBA 9.7.5.2.8).
@@ -106,8 +104,9 @@ impl Timers {
         self.rnr_until.is_some()
     }
 
-    /// When to call [`due`](Self::due) next.
-    pub fn deadline(&self, outstanding: bool, round_trip: Duration) -> Time {
+    /// When to call [`due`](Self::due) next. `patience` is how long an answer is waited for before
+    /// the peer is asked ([`PathWindow::patience`](super::path::PathWindow::patience)).
+    pub fn deadline(&self, outstanding: bool, patience: Duration) -> Time {
         if let Some(until) = self.rnr_until {
             return until;
         }
@@ -115,11 +114,11 @@ impl Timers {
             return Time::NEVER;
         }
         let timeout = self.timeout.map_or(Time::NEVER, |timeout| self.last_progress + timeout);
-        timeout.min(self.probe_at(round_trip))
+        timeout.min(self.probe_at(patience))
     }
 
     /// What is due now; the clocks go on from there.
-    pub fn due(&mut self, now: Time, outstanding: bool, round_trip: Duration) -> Due {
+    pub fn due(&mut self, now: Time, outstanding: bool, patience: Duration) -> Due {
         if let Some(until) = self.rnr_until {
             if now < until {
                 return Due::Nothing;
@@ -139,7 +138,7 @@ impl Timers {
             self.probes = 0;
             return Due::Retry;
         }
-        if now >= self.probe_at(round_trip) {
+        if now >= self.probe_at(patience) {
             let count = self.probes;
             self.probes += 1;
             self.last_probe = now;
@@ -148,8 +147,8 @@ impl Timers {
         Due::Nothing
     }
 
-    fn probe_at(&self, round_trip: Duration) -> Time {
-        let first = (4 * round_trip).clamp(PROBE_MIN, PROBE_MAX);
+    fn probe_at(&self, patience: Duration) -> Time {
+        let first = patience.min(PROBE_MAX);
         if self.probes == 0 {
             self.last_progress + first
         } else {
@@ -162,7 +161,7 @@ impl Timers {
 mod tests {
     use super::*;
 
-    const ROUND_TRIP: Duration = Duration::from_micros(50);
+    const PATIENCE: Duration = Duration::from_millis(1);
 
     fn at(microseconds: u64) -> Time {
         Time::from_nanoseconds(microseconds * 1000)
@@ -172,21 +171,21 @@ mod tests {
     fn a_tail_is_probed_then_retried_then_given_up() {
         let mut timers = Timers::new(1, 1, 7);
         timers.started(at(0));
-        assert_eq!(timers.due(at(999), true, ROUND_TRIP), Due::Nothing);
-        assert_eq!(timers.due(at(1000), true, ROUND_TRIP), Due::Probe { count: 0 });
-        assert_eq!(timers.due(at(2999), true, ROUND_TRIP), Due::Nothing);
-        assert_eq!(timers.due(at(3000), true, ROUND_TRIP), Due::Probe { count: 1 });
-        assert_eq!(timers.due(at(16_000), true, ROUND_TRIP), Due::Retry);
-        assert_eq!(timers.due(at(32_000), true, ROUND_TRIP), Due::GiveUp);
+        assert_eq!(timers.due(at(999), true, PATIENCE), Due::Nothing);
+        assert_eq!(timers.due(at(1000), true, PATIENCE), Due::Probe { count: 0 });
+        assert_eq!(timers.due(at(2999), true, PATIENCE), Due::Nothing);
+        assert_eq!(timers.due(at(3000), true, PATIENCE), Due::Probe { count: 1 });
+        assert_eq!(timers.due(at(16_000), true, PATIENCE), Due::Retry);
+        assert_eq!(timers.due(at(32_000), true, PATIENCE), Due::GiveUp);
     }
 
     #[test]
     fn progress_gives_all_retries_back() {
         let mut timers = Timers::new(1, 1, 7);
         timers.started(at(0));
-        assert_eq!(timers.due(at(16_000), true, ROUND_TRIP), Due::Retry);
+        assert_eq!(timers.due(at(16_000), true, PATIENCE), Due::Retry);
         timers.progressed(at(20_000));
-        assert_eq!(timers.due(at(36_000), true, ROUND_TRIP), Due::Retry);
+        assert_eq!(timers.due(at(36_000), true, PATIENCE), Due::Retry);
     }
 
     #[test]
@@ -194,7 +193,7 @@ mod tests {
         let mut timers = Timers::new(0, 0, 7);
         timers.started(at(0));
         for millisecond in 1..100_000 {
-            let due = timers.due(at(millisecond * 1000), true, ROUND_TRIP);
+            let due = timers.due(at(millisecond * 1000), true, PATIENCE);
             assert!(matches!(due, Due::Nothing | Due::Probe { .. }));
         }
     }
@@ -217,10 +216,10 @@ mod tests {
         timers.started(at(0));
         assert!(timers.receiver_not_ready(at(0), Psn::new(5), Duration::from_millis(100)));
         timers.progressed(at(10));
-        assert_eq!(timers.due(at(100_000), true, ROUND_TRIP), Due::RnrOver);
-        assert_eq!(timers.due(at(100_000), true, ROUND_TRIP), Due::Nothing);
-        assert_eq!(timers.due(at(101_000), true, ROUND_TRIP), Due::Probe { count: 0 });
-        assert_eq!(timers.due(at(116_000), true, ROUND_TRIP), Due::GiveUp);
+        assert_eq!(timers.due(at(100_000), true, PATIENCE), Due::RnrOver);
+        assert_eq!(timers.due(at(100_000), true, PATIENCE), Due::Nothing);
+        assert_eq!(timers.due(at(101_000), true, PATIENCE), Due::Probe { count: 0 });
+        assert_eq!(timers.due(at(116_000), true, PATIENCE), Due::GiveUp);
     }
 
     #[test]
@@ -236,8 +235,8 @@ mod tests {
         let packet = Psn::new(5);
         let mut timers = Timers::new(14, 7, 2);
         assert!(timers.receiver_not_ready(at(0), packet, delay));
-        assert_eq!(timers.due(at(9), true, ROUND_TRIP), Due::Nothing);
-        assert_eq!(timers.due(at(10), true, ROUND_TRIP), Due::RnrOver);
+        assert_eq!(timers.due(at(9), true, PATIENCE), Due::Nothing);
+        assert_eq!(timers.due(at(10), true, PATIENCE), Due::RnrOver);
         assert!(timers.receiver_not_ready(at(20), packet, delay));
         assert!(!timers.receiver_not_ready(at(40), packet, delay));
         let mut timers = Timers::new(14, 7, 7);

@@ -299,6 +299,15 @@ impl Side {
         })
     }
 
+    /// What it says when it leaves.
+    pub fn parts(&mut self) -> Vec<Vec<u8>> {
+        let mut sink = Sink::default();
+        if self.queue_pair.needs_farewell(&self.path) {
+            self.queue_pair.write_farewell(&mut sink);
+        }
+        sink.0
+    }
+
     /// A packet arrives.
     pub fn hears(&mut self, packet: &[u8]) {
         let arrival = Arrival {

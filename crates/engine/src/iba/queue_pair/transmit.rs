@@ -2,6 +2,7 @@
 
 use super::{QueuePair, Receiving, Sending};
 use crate::iba::environment::Environment;
+use crate::iba::path::PathWindow;
 use crate::iba::state::State;
 use crate::memory::Memory;
 use crate::transmit::PacketSink;
@@ -22,6 +23,24 @@ impl QueuePair {
     /// a request that goes the same way.
     pub fn owes_only_an_ack(&self) -> bool {
         self.owes_lone_ack() && self.is_idle()
+    }
+
+    /// Whether the peer may go on missing an ACK if this queue pair ends now: on a path that has
+    /// lost packets.
+    pub fn needs_farewell(&self, path: &PathWindow) -> bool {
+        let state = self.state();
+        let is_alive = !matches!(state, State::Reset | State::Init | State::Error);
+        match &self.receiving {
+            Receiving::Reliable(responder) => is_alive && responder.needs_farewell(path.has_lost()),
+            _ => false,
+        }
+    }
+
+    /// Acknowledges all that was executed, several times.
+    pub fn write_farewell(&self, sink: &mut impl PacketSink) {
+        if let Receiving::Reliable(responder) = &self.receiving {
+            responder.write_farewell(&self.identity, sink);
+        }
     }
 
     fn owes_lone_ack(&self) -> bool {

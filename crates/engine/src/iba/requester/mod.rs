@@ -158,7 +158,7 @@ impl Requester {
 
     /// When [`handle_timer`](Self::handle_timer) wants to be called.
     pub(super) fn deadline<M: Memory>(&self, env: &Environment<'_, M>) -> Time {
-        self.timers.deadline(self.is_outstanding(), env.path.round_trip())
+        self.timers.deadline(self.is_outstanding(), env.path.patience())
     }
 
     /// Writes packets into `sink` until there is nothing to send, the sink is full or the path's
@@ -362,7 +362,7 @@ impl Requester {
         outbox: &mut Outbox,
     ) {
         let outstanding = self.is_outstanding();
-        match self.timers.due(env.now, outstanding, env.path.round_trip()) {
+        match self.timers.due(env.now, outstanding, env.path.patience()) {
             Due::Nothing | Due::RnrOver => {}
             Due::Probe { count } => {
                 Counters::count(&env.counters.tail_probes);

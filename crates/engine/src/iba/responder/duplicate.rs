@@ -18,6 +18,7 @@ impl Responder {
         packet: &Packet<'_>,
     ) {
         Counters::count(&env.counters.duplicate_requests);
+        self.has_met_loss = true;
         if self.replies.len() >= REPLIES_MAX {
             Counters::count(&env.counters.dropped_no_room);
             return;

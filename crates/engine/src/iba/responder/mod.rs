@@ -65,6 +65,8 @@ pub(super) struct Responder {
     /// The results of the last atomics, for those that are asked for again.
     results: VecDeque<(Psn, u64)>,
     established: bool,
+    /// Packets were lost: some came early, or twice.
+    has_met_loss: bool,
 }
 
 /// Packets further ahead than this are not kept: they are no part of what is in flight.
@@ -79,6 +81,7 @@ impl Responder {
         self.expected = psn;
         self.messages = 0;
         self.established = false;
+        self.has_met_loss = false;
     }
 
     /// Forgets everything that is under way (reset, destroy).
@@ -141,6 +144,7 @@ impl Responder {
         bytes: &[u8],
     ) {
         Counters::count(&env.counters.out_of_sequence_requests);
+        self.has_met_loss = true;
         let psn = packet.bth().psn;
         let near = psn.since(self.expected) < AHEAD_MAX;
         let new = near && self.stash.keep(self.expected, psn, bytes);

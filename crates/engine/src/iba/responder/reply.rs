@@ -66,6 +66,19 @@ impl Responder {
         self.replies.len() == 1 && matches!(self.replies.front(), Some(Reply::Ack { .. }))
     }
 
+    /// Whether the peer may miss the ACK of something that was executed.
+    pub(in crate::iba) fn needs_farewell(&self, is_lossy: bool) -> bool {
+        self.messages > 0 && (is_lossy || self.has_met_loss)
+    }
+
+    /// Acknowledges everything executed so far, several times.
+    pub(in crate::iba) fn write_farewell(&self, identity: &Identity, sink: &mut impl PacketSink) {
+        let syndrome = Syndrome::Ack { credit: credit::NONE };
+        for _ in 0..FAREWELLS {
+            self.write_aeth(identity, sink, self.expected.minus(1), syndrome);
+        }
+    }
+
     /// READs of the peer that are not answered in full. Those that it asked for a second time do
     /// not count: it may have got the first answer meanwhile, and gone on.
     pub(super) fn reads_pending(&self) -> usize {
@@ -109,6 +122,20 @@ impl Responder {
         psn: Psn,
         syndrome: Syndrome,
     ) -> bool {
+        let is_written = self.write_aeth(identity, sink, psn, syndrome);
+        if is_written {
+            self.replies.pop_front();
+        }
+        is_written
+    }
+
+    fn write_aeth(
+        &self,
+        identity: &Identity,
+        sink: &mut impl PacketSink,
+        psn: Psn,
+        syndrome: Syndrome,
+    ) -> bool {
         let length = Bth::LENGTH + Aeth::LENGTH;
         let Some(bytes) = sink.begin(&identity.path, identity.destination, length) else {
             return false;
@@ -116,7 +143,6 @@ impl Responder {
         identity.bth(Opcode::RC_ACKNOWLEDGE, psn).emit(bytes);
         Aeth { syndrome, msn: self.messages }.emit(&mut bytes[Bth::LENGTH..]);
         sink.finish();
-        self.replies.pop_front();
         true
     }
 
@@ -202,6 +228,10 @@ impl Responder {
         true
     }
 }
+
+/// So often a last ACK is said where packets get lost. If a packet of a hundred does, a peer
+/// misses all of them once in a hundred million times.
+const FAREWELLS: usize = 4;
 
 fn credit_code<M: Memory>(env: &Environment<'_, M>) -> u8 {
     let credits = env.receives.credits();
