@@ -31,10 +31,34 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain a completion status, an event or a vendor_err, or what went wrong last
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain {
+        /// A status or event by number, name or wording, or a vendor_err; without it all statuses
+        #[arg(value_name = "WORD", conflicts_with = "last")]
+        words: Vec<String>,
+        /// Show the last failures of your programs in this network namespace, newest first
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+        last: Option<usize>,
+        /// Print JSON for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Look at the agent, the process that owns the RoCEv2 port
     #[command(subcommand, long_about = AGENT)]
     Agent(AgentCommand),
 }
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  converb explain                            all completion statuses
+  converb explain 12                         one of them, by number
+  converb explain IBV_WC_RETRY_EXC_ERR       or by name
+  converb explain transport retry counter exceeded
+  converb explain IBV_EVENT_QP_FATAL         an asynchronous event
+  converb explain 0x204                      the vendor_err of a completion
+  converb explain --last                     what went wrong last, and why
+  converb explain --last 1 --json";
 
 const AGENT: &str = "\
 Look at the agent, the process that owns the RoCEv2 port

@@ -8,6 +8,7 @@
 mod agent;
 mod arguments;
 mod devices;
+mod explain;
 mod failure;
 mod library;
 mod output;
@@ -24,6 +25,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(run) => run::run(&run),
         Command::Devices { verbose, json } => devices::show(verbose, json),
+        Command::Explain { last: Some(count), json, .. } => explain::last(count, json),
+        Command::Explain { words, last: None, json } => explain::explain(&words, json),
         Command::Agent(AgentCommand::Serve { arguments }) => agent::serve(arguments),
         Command::Agent(AgentCommand::Status { json }) => agent::status(json),
         Command::Agent(AgentCommand::Stop { force, json }) => agent::stop(force, json),
