@@ -273,9 +273,9 @@ pub(super) fn sentence(failure: &Failure) -> String {
 pub(super) fn packet(failure: &Failure) -> Option<String> {
     let psn = failure.psn?;
     let from = if failure.opcode.is_some() { "from" } else { "to" };
-    let name = failure.opcode.map_or_else(|| "packet".to_owned(), |opcode| opcode.to_string());
+    let name = failure.opcode.map_or_else(String::new, |opcode| format!("{opcode}, "));
     Some(format!(
-        "{name}, PSN {:#x}, {from} QPN {:#x} at {}",
+        "{name}PSN {:#x}, {from} QPN {:#x} at {}",
         psn.value(),
         failure.peer.value(),
         address(&failure.address)

@@ -503,7 +503,8 @@ impl QueuePair {
         if self.state() != State::Error {
             self.outbox.failed = true;
             let cause = Cause::CompletionQueueFull {};
-            self.outbox.record(self.identity.failure(Status::Fatal, cause));
+            let failure = self.identity.failure(Status::Fatal, cause);
+            self.outbox.record(Failure { side: Side::Send, ..failure });
             self.outbox.events.push_back(Event::Fatal);
             self.fail_if_asked(env);
         }
