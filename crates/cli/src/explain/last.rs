@@ -1,6 +1,6 @@
 //! `converb explain --last`: what failed last in this user's programs, newest first.
 
-use super::{STATUSES, cause};
+use super::{STATUSES, cause, check};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use converb::iba::Side;
@@ -70,7 +70,7 @@ fn in_words(entry: &FailureEntry) -> String {
         text += &format!("  packet      {packet}\n");
     }
     let number = failure.cause.number();
-    if let Some(about) = cause::text(number) {
+    if let Some(about) = check::text(number) {
         text += &format!("  what to do  {}\n", about.advice);
     }
     text
@@ -112,7 +112,7 @@ fn as_json(entry: &FailureEntry) -> Value {
     add("cause", json!(failure.cause.name()));
     add("numbers", Value::Object(numbers));
     add("explanation", json!(cause::sentence(failure)));
-    add("advice", json!(cause::text(failure.cause.number()).map(|text| text.advice)));
+    add("advice", json!(check::text(failure.cause.number()).map(|text| text.advice)));
     add("psn", json!(failure.psn.map(|psn| psn.value())));
     add("opcode", json!(failure.opcode.map(|opcode| opcode.to_string())));
     add("peer_qpn", json!(failure.peer.value()));

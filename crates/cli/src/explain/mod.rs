@@ -2,6 +2,7 @@
 //! wrong last.
 
 mod cause;
+mod check;
 mod events;
 mod last;
 mod statuses;
@@ -53,7 +54,7 @@ fn status_name(number: u64) -> &'static str {
 
 /// What a `vendor_err` means, in a few words.
 fn cause_name(number: u64) -> &'static str {
-    cause::text(number as u32).map_or("of an unknown cause", |text| text.meaning)
+    check::text(number as u32).map_or("of an unknown cause", |text| text.meaning)
 }
 
 fn find(words: &str) -> Option<Subject> {
@@ -66,7 +67,7 @@ fn find(words: &str) -> Option<Subject> {
         return if (number as usize) < STATUSES.len() {
             Some(Subject::Status(number as usize))
         } else {
-            cause::text(number).map(|_| Subject::Cause(number))
+            check::text(number).map(|_| Subject::Cause(number))
         };
     }
     let status = upper.strip_prefix("IBV_WC_").unwrap_or(&upper);
@@ -153,7 +154,7 @@ fn in_words(subject: Subject) -> String {
             )
         }
         Subject::Cause(number) => {
-            let text = cause::text(number).expect("it was found");
+            let text = check::text(number).expect("it was found");
             let name = Cause::ALL.iter().find(|(known, _)| *known == number).map_or("", |c| c.1);
             format!(
                 "{name}, vendor_err {number:#x} ({number})\n\n  meaning     {}\n  what to do  {}\n",
@@ -189,7 +190,7 @@ fn as_json(subject: Subject) -> Value {
             })
         }
         Subject::Cause(number) => {
-            let text = cause::text(number).expect("it was found");
+            let text = check::text(number).expect("it was found");
             json!({
                 "kind": "cause",
                 "number": number,
