@@ -9,6 +9,9 @@ LIBRARY := libconverb_verbs.so
 # The names that programs ask for. All are links to the one library: copies would be several
 # engines in one process.
 LINKS := libibverbs.so.1 libibverbs.so
+# Where bash, zsh and fish look for what completes a command, in this order.
+COMPLETIONS := bash-completion/completions/converb zsh/site-functions/_converb \
+	fish/vendor_completions.d/converb.fish
 
 .DEFAULT_GOAL := build
 .PHONY: all build demo test test-all interop bench install uninstall clean help
@@ -47,10 +50,15 @@ install: build ## install under PREFIX (default /usr/local), DESTDIR for package
 	install -D -m 755 $(RELEASE)/$(LIBRARY) $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	install -d $(DESTDIR)$(PREFIX)/lib/converb
 	for link in $(LINKS); do ln -sf ../$(LIBRARY) $(DESTDIR)$(PREFIX)/lib/converb/$$link; done
+	install -d $(dir $(addprefix $(DESTDIR)$(PREFIX)/share/,$(COMPLETIONS)))
+	$(RELEASE)/converb completions bash >$(DESTDIR)$(PREFIX)/share/$(word 1,$(COMPLETIONS))
+	$(RELEASE)/converb completions zsh >$(DESTDIR)$(PREFIX)/share/$(word 2,$(COMPLETIONS))
+	$(RELEASE)/converb completions fish >$(DESTDIR)$(PREFIX)/share/$(word 3,$(COMPLETIONS))
 
 uninstall: ## remove what `make install` put under PREFIX
 	rm -f $(DESTDIR)$(PREFIX)/bin/converb $(DESTDIR)$(PREFIX)/lib/$(LIBRARY)
 	for link in $(LINKS); do rm -f $(DESTDIR)$(PREFIX)/lib/converb/$$link; done
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,$(COMPLETIONS))
 	rmdir $(DESTDIR)$(PREFIX)/lib/converb
 
 clean: ## remove everything that was built

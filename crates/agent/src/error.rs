@@ -49,6 +49,8 @@ pub enum JoinError {
     Timeout(&'static str),
     /// The agent, or whoever holds its name, did not keep to the protocol.
     Protocol,
+    /// The agent is of a release that does not know the question.
+    OldAgent,
     /// The counter page could not be made.
     Counters(io::Error),
     /// A system call failed; the text says what for.
@@ -128,6 +130,10 @@ impl fmt::Display for JoinError {
             Self::Protocol => formatter.write_str(
                 "the process that holds the agent's unix socket does not speak its protocol: \
                  `ss -xlp | grep converb` shows it",
+            ),
+            Self::OldAgent => formatter.write_str(
+                "the converb agent of this network namespace is of an older release, which cannot \
+                 tell this: `converb agent stop` once its members are gone",
             ),
             Self::Counters(error) => {
                 write!(formatter, "no shared memory for counters can be had: {error}")

@@ -8,7 +8,7 @@
 //!
 //! The command `converb agent` calls [`serve_from_command_line`] for `serve` with the arguments
 //! after that word, [`status`] for `status`, and [`stop`] for `stop [--force]`;
-//! `converb devices` calls [`device_counters`]. `converb run` sets [`PROGRAM_VARIABLE`].
+//! `converb devices` calls [`device_counters`], `converb explain --last` calls [`failures`]. `converb run` sets [`PROGRAM_VARIABLE`].
 //!
 //! Read `group.rs`, `selector.rs` and `vault.rs` next, then `server/mod.rs` for the agent and
 //! `membership/mod.rs` with `membership/takeover.rs` for its members; `start.rs` shows how the
@@ -17,6 +17,7 @@
 mod command;
 mod counters;
 mod error;
+mod failures;
 mod greeting;
 mod group;
 mod identity;
@@ -39,8 +40,9 @@ pub mod protocol;
 pub use command::{CommandError, IDLE_VARIABLE, serve_from_command_line};
 pub use counters::{COUNTERS_MAX, CounterPage, DEVICES_MAX};
 pub use error::JoinError;
+pub use failures::{FAILURE_WORDS, FAILURES_MAX, FOLLOWS, FailureWords};
 pub use group::{PORT, SLOTS_MAX};
 pub use membership::{JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
-pub use status::{DeviceCounters, Status, Stopped, device_counters, status, stop};
+pub use status::{DeviceCounters, Status, Stopped, device_counters, failures, status, stop};

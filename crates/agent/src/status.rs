@@ -7,7 +7,9 @@ use crate::error::JoinError;
 use crate::greeting::{
     Answer, Connection, NoAnswer, NoConnection, await_answer, connect, say_hello,
 };
-use crate::protocol::{DeviceReply, MemberEntry, Refusal, Reply, Request, Role, StatusReply};
+use crate::protocol::{
+    DeviceReply, FailureEntry, MemberEntry, Refusal, Reply, Request, Role, StatusReply,
+};
 use crate::server::is_port_in_use;
 use crate::transfer;
 
@@ -77,6 +79,30 @@ pub fn device_counters() -> Result<Option<Vec<DeviceCounters>>, JoinError> {
             return Ok(Some(all));
         }
         all.push(device.into());
+    }
+}
+
+/// What failed last in this user's programs in this network namespace, newest first, also in those
+/// that have ended since the agent is there; `None` if there is no agent.
+///
+/// # Errors
+/// There is one, but it does not answer us, or is of a release that keeps none.
+pub fn failures() -> Result<Option<Vec<FailureEntry>>, JoinError> {
+    let Some(observer) = Observer::open()? else { return Ok(None) };
+    let mut failures = Vec::new();
+    loop {
+        let from = failures.len() as u16;
+        let answer = observer.ask_any(&Request::FailuresQuery { from })?;
+        let some = match answer.reply {
+            Reply::Failures(some) => some,
+            Reply::Refused(Refusal::Malformed) => return Err(JoinError::OldAgent),
+            Reply::Refused(_) => return Err(refusal(&answer)),
+            _ => return Err(JoinError::Protocol),
+        };
+        failures.extend(some.entries.iter().copied());
+        if some.entries.is_empty() || failures.len() >= usize::from(some.total) {
+            return Ok(Some(failures));
+        }
     }
 }
 

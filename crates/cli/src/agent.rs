@@ -1,7 +1,7 @@
 //! `converb agent`: being the agent, looking at it, ending it.
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_json};
 use crate::table::Table;
 use converb_agent::protocol::MemberEntry;
 use converb_agent::{JoinError, Status, Stopped};
@@ -60,12 +60,6 @@ pub(crate) fn stop(force: bool, json: bool) -> Result<(), Failure> {
 
 fn failure(error: JoinError) -> Failure {
     Failure::new(error.to_string())
-}
-
-fn print_json(value: &Value) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
-    print(&(text + "\n"))
 }
 
 fn as_json(status: &Status) -> Value {

@@ -1,6 +1,8 @@
 //! What can be typed, and the help that teaches it.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -10,6 +12,30 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// What the words of a command line say, the first of which is the command's own name.
+    ///
+    /// # Errors
+    /// They are wrong, or ask for help.
+    pub(crate) fn of_command_line(
+        words: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        let arguments = Self::try_parse_from(&words)?;
+        if let Command::Run(run) = &arguments.command
+            && let Some(option) = run.taken_for_program(&words)
+        {
+            let text = format!(
+                "`converb run` has no option `{0}`; a program of that name follows two dashes: \
+                 `converb run -- {0}`\n\n`converb run --help` lists the options",
+                option.display()
+            );
+            return Err(Self::command().error(ErrorKind::UnknownArgument, text));
+        }
+        Ok(arguments)
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -24,6 +50,7 @@ pub(crate) enum Command {
     /// Run a program on Converb's devices
     Run(Run),
     /// List the devices of this network namespace
+    #[command(after_help = DEVICES_EXAMPLES)]
     Devices {
         /// Show all attributes, GIDs and counters
         #[arg(short, long)]
@@ -32,10 +59,78 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain a completion status, an event or a vendor_err, or what went wrong last
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain {
+        /// A status or event by number, name or wording, or a vendor_err; without it all statuses
+        #[arg(value_name = "WORD", conflicts_with = "last")]
+        words: Vec<String>,
+        /// Show the last failures of your programs in this network namespace, newest first
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+        last: Option<usize>,
+        /// Print JSON for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Look at the agent, the process that owns the RoCEv2 port
-    #[command(subcommand, long_about = AGENT)]
+    #[command(subcommand, long_about = AGENT, after_help = AGENT_EXAMPLES)]
     Agent(AgentCommand),
+    /// Print what a shell needs to complete this command's words
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
 }
+
+const DEVICES_EXAMPLES: &str = "\
+Examples:
+  converb devices                  interfaces, state, MTU and addresses
+  converb devices -v               also GIDs, and counters of packets, drops and retransmissions
+  converb devices --json | jq '.devices[].counters.ack_timeouts'
+
+Each network interface that is up is a device. If there is none: ip link set lo up";
+
+const AGENT_EXAMPLES: &str = "\
+Examples:
+  converb agent status             who owns the port, and which programs use it
+  converb agent stop               ends it, unless programs use it
+  converb agent stop --force       even then; they go on, and start a successor when needed";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  converb agent status
+  converb agent status --json | jq '.members[].program'";
+
+const STOP_EXAMPLES: &str = "\
+Examples:
+  converb agent stop
+  converb agent stop --force";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  converb agent serve                                in the foreground, until it was idle for 60 s
+  CONVERB_AGENT_IDLE_SECONDS=3600 converb agent serve &";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  converb completions bash > ~/.local/share/bash-completion/completions/converb
+  converb completions zsh > ~/.zfunc/_converb
+  converb completions fish > ~/.config/fish/completions/converb.fish
+
+`make install` puts them into the usual places under PREFIX.";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  converb explain                            all completion statuses
+  converb explain 12                         one of them, by number
+  converb explain IBV_WC_RETRY_EXC_ERR       or by name
+  converb explain transport retry counter exceeded
+  converb explain IBV_EVENT_QP_FATAL         an asynchronous event
+  converb explain 0x204                      the vendor_err of a completion
+  converb explain --last                     what went wrong last, and why
+  converb explain --last 1 --json";
 
 const AGENT: &str = "\
 Look at the agent, the process that owns the RoCEv2 port
@@ -75,6 +170,16 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
+impl Run {
+    /// The program's name, if it looks like an option and no two dashes say that it is none.
+    fn taken_for_program(&self, words: &[OsString]) -> Option<&OsString> {
+        let name = self.command.first()?;
+        let before = words.len().checked_sub(self.command.len() + 1)?;
+        let is_meant = words[before] == "--";
+        (!is_meant && name.as_encoded_bytes().starts_with(b"-")).then_some(name)
+    }
+}
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   converb run ibv_devices
@@ -103,18 +208,21 @@ pub(crate) enum Transport {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
     /// Be the agent, in the foreground; started by programs when they need it
+    #[command(after_help = SERVE_EXAMPLES)]
     Serve {
         /// Which descriptors the program that starts the agent has left open for it
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
     /// Show the agent and the programs that use it
+    #[command(after_help = STATUS_EXAMPLES)]
     Status {
         /// Print JSON for programs
         #[arg(long)]
         json: bool,
     },
     /// End the agent; refused while programs use it
+    #[command(after_help = STOP_EXAMPLES)]
     Stop {
         /// End it even so: one of the programs will start a successor
         #[arg(long)]
@@ -158,9 +266,63 @@ mod tests {
         assert!(wrong.unwrap_err().to_string().contains("percent"));
     }
 
+    fn refused(line: &[&str]) -> String {
+        let words = line.iter().map(OsString::from);
+        Arguments::of_command_line(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_option_is_no_program() {
+        for line in [
+            &["converb", "run", "--bogus", "prog"][..],
+            &["converb", "run", "-x"],
+            &["converb", "run", "--transport", "wire", "--device", "mlx5_0", "prog"],
+        ] {
+            assert!(refused(line).contains("has no option"), "{line:?}");
+        }
+        for line in [
+            &["converb", "run", "--", "--bogus", "prog"][..],
+            &["converb", "run", "prog", "--bogus"],
+            &["converb", "run", "--transport", "wire", "prog", "--", "-x"],
+        ] {
+            let words = line.iter().map(OsString::from);
+            assert!(Arguments::of_command_line(words).is_ok(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_has_one_name() {
+        let twice = ["converb", "run", "--device-name", "a", "--device-name", "b", "prog"];
+        assert!(refused(&twice).contains("multiple times"), "{}", refused(&twice));
+        // The second is the program's own.
+        run(&["converb", "run", "--device-name", "a", "prog", "--device-name", "b"]);
+    }
+
+    #[test]
+    fn every_command_teaches_by_example() {
+        fn look(command: &clap::Command) {
+            if command.get_name() != "help" {
+                let help = command.get_after_help().map(ToString::to_string);
+                assert!(help.is_some_and(|help| help.contains("converb ")), "{command}");
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Arguments::command());
+    }
+
+    #[test]
+    fn last_takes_a_number_or_none() {
+        let last = |line: &[&str]| match Arguments::try_parse_from(line).unwrap().command {
+            Command::Explain { last, .. } => last,
+            other => panic!("{other:?} explains nothing"),
+        };
+        assert_eq!(last(&["converb", "explain", "--last"]), Some(10));
+        assert_eq!(last(&["converb", "explain", "--last", "3", "--json"]), Some(3));
+        assert_eq!(last(&["converb", "explain", "12"]), None);
+    }
+
     #[test]
     fn the_definitions_are_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

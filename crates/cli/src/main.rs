@@ -7,7 +7,10 @@
 
 mod agent;
 mod arguments;
+mod completions;
 mod devices;
+mod executable;
+mod explain;
 mod failure;
 mod library;
 mod output;
@@ -16,14 +19,17 @@ mod run;
 mod table;
 
 use arguments::{AgentCommand, Arguments, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments =
+        Arguments::of_command_line(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
         Command::Run(run) => run::run(&run),
         Command::Devices { verbose, json } => devices::show(verbose, json),
+        Command::Explain { last: Some(count), json, .. } => explain::last(count, json),
+        Command::Explain { words, last: None, json } => explain::explain(&words, json),
+        Command::Completions { shell } => completions::show(shell),
         Command::Agent(AgentCommand::Serve { arguments }) => agent::serve(arguments),
         Command::Agent(AgentCommand::Status { json }) => agent::status(json),
         Command::Agent(AgentCommand::Stop { force, json }) => agent::stop(force, json),

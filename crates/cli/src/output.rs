@@ -1,6 +1,7 @@
 //! Writing to standard output, which may be a pipe that nobody reads or a full disk.
 
 use crate::failure::Failure;
+use serde_json::Value;
 use std::io::{ErrorKind, Write};
 
 /// Prints `text`. A reader that has seen enough and gone is no failure.
@@ -15,4 +16,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints `value` for programs.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
+    print(&(text + "\n"))
 }

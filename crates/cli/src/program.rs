@@ -3,7 +3,6 @@
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file that a name means: itself if it contains a slash, else the first in `search` (the
@@ -38,12 +37,6 @@ pub(crate) fn find(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
             NOT_FOUND,
         )),
     }
-}
-
-/// Whether the loader ignores our variables for this program, because it changes the user.
-pub(crate) fn changes_user(path: &Path) -> bool {
-    const SET_USER_OR_GROUP: u32 = 0o6000;
-    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & SET_USER_OR_GROUP != 0)
 }
 
 enum Problem {

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Run, Transport};
 use crate::failure::{Failure, NOT_EXECUTABLE};
-use crate::{library, program};
+use crate::{executable, library, program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -20,17 +20,12 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
         run.command.split_first().ok_or_else(|| Failure::new("which program is to be run?"))?;
     let search = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let path = program::find(name, &search)?;
+    executable::check(&path)?;
     let binary =
         std::fs::read_link("/proc/self/exe").or_else(|_| std::env::current_exe()).map_err(
             |error| Failure::new(format!("cannot tell where the converb binary is: {error}")),
         )?;
     let library = library::find(&binary)?;
-    if program::changes_user(&path) {
-        eprintln!(
-            "converb: {} changes its user or group, so the system will not let it use our library",
-            path.display()
-        );
-    }
 
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);

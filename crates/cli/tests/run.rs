@@ -88,3 +88,65 @@ fn what_is_missing_is_said() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("make build"), "{output:?}");
 }
+
+#[test]
+fn what_would_ignore_the_library_is_refused_and_named() {
+    let tree = Tree::with_library("ignored");
+    let file = |name: &str| tree.0.join(name);
+    std::fs::write(file("main.c"), "int main(void) { return 3; }\n").unwrap();
+    let compile = |name: &str, options: &[&str]| {
+        let mut command = Command::new("cc");
+        command.args(options).arg("-o").arg(file(name)).arg(file("main.c"));
+        assert!(command.status().expect("a C compiler").success(), "{name}");
+    };
+    compile("dynamic", &[]);
+    compile("static", &["-static"]);
+    compile("static-pie", &["-static-pie"]);
+    let script = |name: &str, text: String| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(file(name), text).unwrap();
+        std::fs::set_permissions(file(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("good", "#!/bin/sh\nexit 3\n".to_owned());
+    script("bad", format!("#!{}\n", file("static").display()));
+    script("worse", format!("#!{}\n", file("bad").display()));
+    for name in ["dynamic", "good"] {
+        let output = tree.run(&[file(name).to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(3), "{name}: {output:?}");
+        assert!(output.stderr.is_empty(), "{name}: {output:?}");
+    }
+    for name in ["static", "static-pie", "bad", "worse"] {
+        let output = tree.run(&[file(name).to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(126), "{name}: {output:?}");
+        assert!(text(&output.stderr).contains("statically"), "{name}: {output:?}");
+    }
+}
+
+#[test]
+fn a_program_that_changes_the_user_is_refused_unless_nothing_changes() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let tree = Tree::with_library("privileged");
+    let copy = tree.0.join("true");
+    std::fs::copy("/bin/true", &copy).unwrap();
+    let set = || std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    set();
+    // Our own already.
+    assert_eq!(tree.run(&[copy.to_str().unwrap()]).status.code(), Some(0));
+    // Another's: only root can give a file away.
+    if chown(&copy, Some(1), None).is_ok() {
+        set();
+        let output = tree.run(&[copy.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(126), "{output:?}");
+        assert!(text(&output.stderr).contains("setuid"), "{output:?}");
+    }
+}
+
+#[test]
+fn an_option_that_there_is_not_is_an_error_of_ours() {
+    let tree = Tree::with_library("options");
+    let output = tree.run(&["--bogus", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("--bogus"), "{output:?}");
+    let output = tree.run(&["--device-name", "a", "--device-name", "b", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

@@ -25,7 +25,7 @@ impl Context {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn open(device: &Arc<Device>) -> Result<Arc<Self>, Error> {
-        let events = EventQueue::new()
+        let events = EventQueue::new(device.name())
             .map_err(Error::system("make a descriptor for asynchronous events"))?;
         let watched = Arc::new(Watched::new(Arc::clone(device), Arc::new(events)));
         watch::begin(&watched);

@@ -1,8 +1,10 @@
 //! Asynchronous events: what happens to a device or an object while nobody asks.
 
+use crate::failure;
 use converb_driver::{AsyncEvent, Listener, Signal};
-use converb_engine::iba;
+use converb_engine::iba::{self, Failure};
 use converb_link::EventSignal;
+use converb_wire::Qpn;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -65,6 +67,8 @@ pub struct Event {
 /// The events of a context that wait to be read, and the descriptor that says so.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
+    /// The device's name, for the record of failures.
+    device: String,
     /// Raised once for each of them.
     signal: EventSignal,
     waiting: Mutex<VecDeque<Event>>,
@@ -74,8 +78,9 @@ pub(crate) struct EventQueue {
 const WAITING_MAX: usize = 4096;
 
 impl EventQueue {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { signal: EventSignal::new()?, waiting: Mutex::default() })
+    pub(crate) fn new(device: &str) -> io::Result<Self> {
+        let (device, signal) = (device.to_owned(), EventSignal::new()?);
+        Ok(Self { device, signal, waiting: Mutex::default() })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -149,6 +154,10 @@ impl Listener for EventQueue {
             },
         });
     }
+
+    fn failed(&self, qpn: Qpn, failure: &Failure) {
+        failure::record(&self.device, qpn, failure);
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_is_readable_while_events_wait() {
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::new("roce_lo").unwrap();
         assert!(!is_readable(&queue));
         let events = [1, 2].map(|number| Event {
             kind: EventKind::CommunicationEstablished,
@@ -180,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_events_of_a_destroyed_object_are_never_delivered() {
-        let queue = EventQueue::new().unwrap();
+        let queue = EventQueue::new("roce_lo").unwrap();
         let event =
             |number| Event { kind: EventKind::AccessError, element: Element::QueuePair(number) };
         queue.push(event(1));

@@ -15,6 +15,7 @@ mod device;
 mod endpoint;
 mod error;
 mod events;
+mod failure;
 mod fork;
 mod gid;
 mod guid;
@@ -38,6 +39,7 @@ pub use device::{Device, NAME_VARIABLE};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use events::{Element, Event, EventKind};
+pub use failure::FailureRecord;
 pub use gid::{Gid, GidTable};
 pub use interfaces::Interface;
 pub use memory_region::MemoryRegion;
@@ -54,4 +56,4 @@ pub use converb_engine::{
 /// Faults on purpose, and the variables of the environment that ask for them and for a capture.
 pub use converb_link::{CAPTURE_VARIABLE, FAULT_VARIABLE, Faults, InvalidFaults};
 /// The numbers of the transport.
-pub use converb_wire::{Psn, Qpn, Rkey};
+pub use converb_wire::{Opcode, Psn, Qpn, Rkey};

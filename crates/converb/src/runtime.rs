@@ -9,7 +9,7 @@
 use crate::counters::Published;
 use crate::error::Error;
 use crate::fork::ForkWord;
-use converb_agent::{JoinOptions, Membership};
+use converb_agent::{FailureWords, JoinOptions, Membership};
 use converb_driver::Std;
 use converb_link::{Settings, Slot, UdpPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -153,6 +153,11 @@ impl Runtime {
     /// Makes the counters visible to `converb devices`.
     pub(crate) fn publish_counters(&self) {
         self.published.publish(&self.driver, self.membership.counters());
+    }
+
+    /// Writes down a failure for the agent.
+    pub(crate) fn record(&self, key: u64, failure: &FailureWords) {
+        self.membership.counters().record(key, failure);
     }
 
     /// Waits for news of the agent and of rings, and publishes counters now and then, for ever.

@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_context_is_watched_once_and_told_nothing_when_nothing_happens() {
         let device = Device::list().unwrap().pop().unwrap();
-        let events = Arc::new(EventQueue::new().unwrap());
+        let events = Arc::new(EventQueue::new("roce_lo").unwrap());
         let watched = Arc::new(Watched::new(device, Arc::clone(&events)));
         begin(&watched);
         begin(&watched);

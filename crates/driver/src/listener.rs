@@ -1,6 +1,7 @@
 //! Who is told about asynchronous events.
 
-use converb_engine::iba::Event;
+use converb_engine::iba::{Event, Failure};
+use converb_wire::Qpn;
 
 /// An asynchronous event and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,4 +31,8 @@ pub enum AsyncEvent {
 pub trait Listener: Send + Sync {
     /// An event happened.
     fn raise(&self, event: AsyncEvent);
+
+    /// Work of queue pair `qpn` failed, or a peer's request to it was refused: for whoever keeps
+    /// a record. Completions with errors are in their queues already, or about to be.
+    fn failed(&self, _qpn: Qpn, _failure: &Failure) {}
 }

@@ -33,6 +33,39 @@ pub enum Status {
     GeneralError = 21,
 }
 
+impl Status {
+    /// All of them, each at its number.
+    pub const ALL: [Self; 22] = [
+        Self::Success,
+        Self::LocalLengthError,
+        Self::LocalQpOperationError,
+        Self::LocalEecOperationError,
+        Self::LocalProtectionError,
+        Self::WorkRequestFlushed,
+        Self::MemoryWindowBindError,
+        Self::BadResponse,
+        Self::LocalAccessError,
+        Self::RemoteInvalidRequest,
+        Self::RemoteAccessError,
+        Self::RemoteOperationError,
+        Self::RetryExceeded,
+        Self::RnrRetryExceeded,
+        Self::LocalRddViolation,
+        Self::RemoteInvalidRdRequest,
+        Self::RemoteAborted,
+        Self::InvalidEecNumber,
+        Self::InvalidEecState,
+        Self::Fatal,
+        Self::ResponseTimeout,
+        Self::GeneralError,
+    ];
+
+    /// The status of a number, if there is one.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+}
+
 /// What kind of work a completion ends (`enum ibv_wc_opcode`; the values are the ABI's).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -48,6 +81,24 @@ pub enum CompletionKind {
     LocalInvalidate = 6,
     Receive = 128,
     ReceiveWriteWithImmediate = 129,
+}
+
+impl CompletionKind {
+    /// The kind of a number, if there is one.
+    pub fn from_number(number: u32) -> Option<Self> {
+        let all = [
+            Self::Send,
+            Self::Write,
+            Self::Read,
+            Self::CompareAndSwap,
+            Self::FetchAndAdd,
+            Self::BindWindow,
+            Self::LocalInvalidate,
+            Self::Receive,
+            Self::ReceiveWriteWithImmediate,
+        ];
+        all.into_iter().find(|&kind| kind as u32 == number)
+    }
 }
 
 /// What a receive completion carries besides its data.
@@ -71,7 +122,8 @@ pub struct Completion {
     pub status: Status,
     /// What ended.
     pub kind: CompletionKind,
-    /// Which check failed, for `converb explain`; 0 with success.
+    /// The number of the check that failed ([`iba::Cause`](crate::iba::Cause)), which
+    /// `converb explain` knows; 0 with success.
     pub vendor_error: u32,
     /// Bytes received or read.
     pub byte_length: u32,

@@ -2,6 +2,7 @@
 import os
 import shutil
 import socket
+import subprocess
 import time
 
 from harness.outcome import Failure
@@ -112,7 +113,21 @@ def copied_library(bench):
         raise Failure("links to one library were taken for copies: " + process.errors())
 
 
+def static_program(bench):
+    """A static program is refused, for it would run as if Converb were not there."""
+    source = os.path.join(bench.folder, "static.c")
+    program = os.path.join(bench.folder, "static")
+    with open(source, "w") as file:
+        file.write("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-static", "-o", program, source], check=True)
+    os.chmod(program, 0o755)
+    process = bench.start(bench.topology.server, [program], "static")
+    bench.finish(process, time.monotonic() + 15, status=126)
+    said_once(process, "linked statically", "libibverbs")
+
+
 SCENARIOS = [
+    Scenario("a static program", "lo", static_program),
     Scenario("port 4791 is taken", "lo", port_taken),
     Scenario("no interface is up", "down", no_interface),
     Scenario("the agent's socket is forbidden", "lo", forbidden_socket),

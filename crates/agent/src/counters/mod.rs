@@ -13,6 +13,7 @@ pub use page::CounterPage;
 pub use totals::Totals;
 pub use view::PageView;
 
+use crate::failures::Ring;
 use crate::protocol::{DeviceReply, Name};
 
 /// The most counters that a device may have.
@@ -29,8 +30,11 @@ const NAME_SIZE: usize = 32;
 /// Where things lie in a page.
 ///
 /// ```text
-///   0        4         8          12        16         64
-///   | "CVCP" | version | counters | devices | reserved | counters' names | devices ...
+///   0        4         8          12        16         20     24     28         64
+///   | "CVCP" | version | counters | devices | failures | size | zero | reserved | names | devices ...
+///
+///   failures: where the ring of failures begins, 0 in pages of versions that had none; size: its
+///   bytes. Who does not know them, or another size, reads the counters and leaves it at that.
 ///
 ///   a counter's name: 32 bytes
 ///   a device: name, 32 bytes, empty if the place is not used; its counters, 8 bytes each
@@ -57,8 +61,18 @@ impl Layout {
         self.device(device) + NAME_SIZE
     }
 
-    const fn size(self) -> usize {
+    /// The end of the counters.
+    const fn counters_size(self) -> usize {
         self.device(DEVICES_MAX)
+    }
+
+    /// Where the ring of failures begins.
+    const fn failures(self) -> usize {
+        self.counters_size().next_multiple_of(64)
+    }
+
+    const fn size(self) -> usize {
+        self.failures() + Ring::SIZE
     }
 }
 

@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout};
+use crate::failures::{FailureWords, Ring};
 
 /// Counters of one process, by device.
 ///
@@ -22,6 +23,7 @@ pub struct CounterPage {
     memory: Kept,
     address: NonNull<u8>,
     layout: Layout,
+    ring: Ring,
     /// The devices that have a place, in order.
     devices: Mutex<Vec<CounterName>>,
 }
@@ -47,6 +49,8 @@ impl CounterPage {
         header[4..8].copy_from_slice(&Layout::VERSION.to_le_bytes());
         header[8..12].copy_from_slice(&(names.len() as u32).to_le_bytes());
         header[12..16].copy_from_slice(&(DEVICES_MAX as u32).to_le_bytes());
+        header[16..20].copy_from_slice(&(layout.failures() as u32).to_le_bytes());
+        header[20..24].copy_from_slice(&(Ring::SIZE as u32).to_le_bytes());
         for (counter, name) in names.iter().enumerate() {
             let at = layout.counter_name(counter);
             let name = CounterName::new(name);
@@ -57,7 +61,8 @@ impl CounterPage {
         let address =
             unsafe { mmap(null_mut(), layout.size(), WRITABLE, MapFlags::SHARED, &memory, 0)? };
         let address = NonNull::new(address.cast()).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(Self { memory: Kept::new(memory), address, layout, devices: Mutex::new(Vec::new()) })
+        let devices = Mutex::new(Vec::new());
+        Ok(Self { memory: Kept::new(memory), address, layout, ring: Ring::new(own()), devices })
     }
 
     /// The page's descriptor, for the agent. If the program has closed it behind our back, the
@@ -83,6 +88,19 @@ impl CounterPage {
         unsafe { mmap(address, size, WRITABLE, flags, &memory, 0).ok()? };
         self.memory.set(memory);
         self.memory.get()
+    }
+
+    /// Adds a failure to those that the agent keeps. Costs no system call. `key` is that of other
+    /// failures with which it is to be counted; 0 for none.
+    pub fn record(&self, key: u64, failure: &FailureWords) {
+        let start = self.layout.failures();
+        // SAFETY: the ring lies within the mapping, which is sealed against shrinking and lives as
+        // long as `self`, at a multiple of 64; everybody writes there through these atomics.
+        let words = unsafe {
+            let words = self.address.as_ptr().add(start).cast::<AtomicU64>();
+            core::slice::from_raw_parts(words, Ring::SIZE / size_of::<AtomicU64>())
+        };
+        self.ring.write(words, key, failure);
     }
 
     /// The counters of the device called `name`, in the order of the names at creation. The first
@@ -127,6 +145,14 @@ impl Drop for CounterPage {
         let result = unsafe { munmap(self.address.as_ptr().cast(), self.layout.size()) };
         debug_assert_eq!(result, Ok(()));
     }
+}
+
+/// A number that tells this process's failures from those of others, in all process namespaces.
+fn own() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness, very early after boot, there is one process at most.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
+    u64::from_ne_bytes(bytes)
 }
 
 const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);

@@ -64,6 +64,35 @@ fn totals_add_up_and_are_inherited() {
 }
 
 #[test]
+fn failures_are_seen_and_old_pages_have_none() {
+    let page = CounterPage::create(&["packets"]).expect("memory");
+    let seen = view(&page);
+    assert!(seen.failures().is_empty());
+    let failure = [7; crate::FAILURE_WORDS];
+    page.record(0, &failure);
+    page.record(0, &[8; crate::FAILURE_WORDS]);
+    let words: Vec<_> = seen.failures().iter().map(|record| record.words).collect();
+    assert_eq!(words, [failure, [8; crate::FAILURE_WORDS]]);
+
+    // A page of the first release: nothing behind its counters, and nothing in the header.
+    let old =
+        memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memory");
+    let mut bytes = vec![0; Layout { counters: 1 }.counters_size()];
+    bytes[..4].copy_from_slice(b"CVCP");
+    bytes[4..16].copy_from_slice(&[1, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0]);
+    bytes[64] = b'p';
+    bytes[96] = b'd';
+    bytes[128] = 5;
+    rustix::io::write(&old, &bytes).expect("room");
+    fcntl_add_seals(&old, SealFlags::SHRINK).expect("sealable");
+    let old = PageView::open(old).expect("a page all the same");
+    assert!(old.failures().is_empty());
+    let mut values = Vec::new();
+    old.read(|_, _, value| values.push(value)).expect("readable");
+    assert_eq!(values, [5]);
+}
+
+#[test]
 fn what_is_no_page_is_refused() {
     let empty = memfd_create("test", MemfdFlags::CLOEXEC).expect("memory");
     assert!(PageView::open(empty).is_err());

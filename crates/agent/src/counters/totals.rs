@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::failures::History;
+
 use super::{CounterName, NAME_SIZE, PageView};
 
 /// Sums by device and counter.
@@ -35,6 +37,8 @@ const SUMS_MAX: usize = 64 * 128;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"CVCT");
 const HEADER_SIZE: usize = 8;
+/// What follows in the same memory: the history of failures.
+const END: u64 = ((HEADER_SIZE + SUMS_MAX * SUM_SIZE) as u64).next_multiple_of(4096);
 const SUM_SIZE: usize = 2 * NAME_SIZE + 8;
 
 impl Totals {
@@ -70,6 +74,14 @@ impl Totals {
             })
             .collect();
         Ok(Self { memory, sums })
+    }
+
+    /// The failures of members that are gone, which lie behind the sums.
+    ///
+    /// # Errors
+    /// No descriptor is to be had.
+    pub fn history(&self) -> Result<History> {
+        Ok(History::open(self.memory.try_clone()?, END))
     }
 
     /// Adds the page of a member that is gone.

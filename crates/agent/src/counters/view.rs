@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{SealFlags, fcntl_get_seals};
 
+use crate::failures::{Record, Ring, ring_records};
+
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout, NAME_SIZE};
 
 /// A page that a member has handed over.
@@ -17,6 +19,8 @@ use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout, NAME_SIZE};
 pub struct PageView {
     memory: File,
     layout: Layout,
+    /// Where its ring of failures is, if it has one of our kind.
+    failures: Option<u64>,
 }
 
 impl PageView {
@@ -30,7 +34,7 @@ impl PageView {
             return Err(Error::new(ErrorKind::InvalidData, "not sealed memory"));
         }
         let memory = File::from(memory);
-        let mut header = [0; 16];
+        let mut header = [0; 24];
         memory.read_exact_at(&mut header, 0)?;
         let word = |at: usize| u32::from_le_bytes(*header[at..].first_chunk().expect("4 bytes"));
         let counters = word(8) as usize;
@@ -41,7 +45,19 @@ impl PageView {
         if !is_page {
             return Err(Error::new(ErrorKind::InvalidData, "not a counter page"));
         }
-        Ok(Self { memory, layout: Layout { counters } })
+        let has_failures = word(16) != 0 && word(20) as usize == Ring::SIZE;
+        let failures = has_failures.then(|| word(16).into());
+        Ok(Self { memory, layout: Layout { counters }, failures })
+    }
+
+    /// The failures that its ring has now. One that is being written at this moment is left out.
+    pub fn failures(&self) -> Vec<Record> {
+        let Some(start) = self.failures else { return Vec::new() };
+        let mut bytes = vec![0; Ring::SIZE];
+        match self.memory.read_exact_at(&mut bytes, start) {
+            Ok(()) => ring_records(&bytes),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Calls `each` with every device, counter and value.
@@ -49,7 +65,7 @@ impl PageView {
     /// # Errors
     /// The page cannot be read any more.
     pub fn read(&self, mut each: impl FnMut(CounterName, CounterName, u64)) -> Result<()> {
-        let mut page = vec![0; self.layout.size()];
+        let mut page = vec![0; self.layout.counters_size()];
         self.memory.read_exact_at(&mut page, 0)?;
         let name = |at: usize| {
             CounterName::from_bytes(*page[at..].first_chunk::<NAME_SIZE>().expect("within"))

@@ -10,7 +10,7 @@
 //!     | <---- Ring (+ memory, bell)              |
 //!     | Leave  ------------------------------->  |   members; a hang-up counts after a second
 //!     | StatusQuery, MembersQuery,               |
-//!     | CountersQuery, Stop  ----------------->  |   observers
+//!     | CountersQuery, FailuresQuery, Stop  -->  |   observers
 //!     | <---- the answer                         |
 //! ```
 //!
@@ -19,10 +19,12 @@
 //! equal, and a word of features, of which both sides use what both have. Fields are only ever
 //! appended, and a reader ignores bytes that follow the fields it knows.
 
+mod failures;
 mod fields;
 mod reply;
 mod request;
 
+pub use failures::{FailureEntry, FailuresReply};
 pub use fields::{Malformed, Name};
 pub use reply::{
     DeviceReply, MemberEntry, MembersReply, Refusal, Reply, Slots, StatusReply, Welcome,

@@ -1,7 +1,7 @@
 //! What the agent says to a client.
 
 use super::fields::{Malformed, Name, Reader, Writer};
-use super::{DESCRIPTORS_MAX, Header, SLOTS_PER_MEMBER_MAX};
+use super::{DESCRIPTORS_MAX, FailuresReply, Header, SLOTS_PER_MEMBER_MAX};
 
 /// A message from the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Reply {
     Members(MembersReply),
     /// The answer to a counters query.
     Device(DeviceReply),
+    /// The answer to a failures query.
+    Failures(FailuresReply),
     /// The agent exits on request: members keep their slots, but start no successor for it.
     Goodbye,
 }
@@ -151,6 +153,7 @@ const MEMBERS: u16 = 0x8005;
 const DEVICE: u16 = 0x8006;
 const GOODBYE: u16 = 0x8007;
 const RING: u16 = 0x8008;
+const FAILURES: u16 = 0x8009;
 
 impl MembersReply {
     /// The most members in one reply.
@@ -198,6 +201,10 @@ impl Reply {
                 header(DEVICE).write(&mut writer);
                 device.write(&mut writer);
             }
+            Self::Failures(failures) => {
+                header(FAILURES).write(&mut writer);
+                failures.write(&mut writer);
+            }
             Self::Goodbye => header(GOODBYE).write(&mut writer),
         }
         writer.finish()
@@ -214,6 +221,7 @@ impl Reply {
             STATUS => Ok(Self::Status(StatusReply::read(&mut reader)?)),
             MEMBERS => Ok(Self::Members(MembersReply::read(&mut reader)?)),
             DEVICE => Ok(Self::Device(DeviceReply::read(&mut reader)?)),
+            FAILURES => Ok(Self::Failures(FailuresReply::read(&mut reader)?)),
             GOODBYE => Ok(Self::Goodbye),
             _ => Err(Malformed),
         }

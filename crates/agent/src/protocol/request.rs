@@ -27,6 +27,12 @@ pub enum Request {
         /// The device's place in the list of devices.
         index: u16,
     },
+    /// An observer asks for [`super::FailuresReply`], from the given place in the list, whose
+    /// first is the newest. Agents of the first releases refuse it as malformed.
+    FailuresQuery {
+        /// How many failures to skip.
+        from: u16,
+    },
     /// Asks the agent to exit.
     Stop {
         /// Also when there are members.
@@ -73,6 +79,7 @@ const MEMBERS_QUERY: u16 = 4;
 const COUNTERS_QUERY: u16 = 5;
 const STOP: u16 = 6;
 const RING_QUERY: u16 = 7;
+const FAILURES_QUERY: u16 = 8;
 
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
@@ -102,6 +109,10 @@ impl Request {
                 header(COUNTERS_QUERY).write(&mut writer);
                 writer.u16(*index);
             }
+            Self::FailuresQuery { from } => {
+                header(FAILURES_QUERY).write(&mut writer);
+                writer.u16(*from);
+            }
             Self::Stop { force } => {
                 header(STOP).write(&mut writer);
                 writer.u8(u8::from(*force));
@@ -120,6 +131,7 @@ impl Request {
             STATUS_QUERY => Ok(Self::StatusQuery),
             MEMBERS_QUERY => Ok(Self::MembersQuery { from: reader.u16()? }),
             COUNTERS_QUERY => Ok(Self::CountersQuery { index: reader.u16()? }),
+            FAILURES_QUERY => Ok(Self::FailuresQuery { from: reader.u16()? }),
             STOP => Ok(Self::Stop { force: reader.u8()? != 0 }),
             _ => Err(Malformed),
         }

@@ -18,6 +18,7 @@ fn requests() -> Vec<Request> {
         Request::StatusQuery,
         Request::MembersQuery { from: 32 },
         Request::CountersQuery { index: 2 },
+        Request::FailuresQuery { from: 40 },
         Request::Stop { force: true },
         Request::Stop { force: false },
     ]
@@ -31,6 +32,7 @@ fn replies() -> Vec<Reply> {
         program: Name::new("a program with a long name"),
         slots: (1..65).collect(),
     };
+    let failure = FailureEntry { pid: 9, program: Name::new("ib_send_bw"), words: [u64::MAX; 20] };
     let mut replies = vec![
         Reply::Welcome(Welcome { group: 7, slots: 17 }),
         Reply::Slots(Slots { numbers: (1..=16).collect() }),
@@ -58,6 +60,10 @@ fn replies() -> Vec<Reply> {
             devices: 3,
             name: Name::new("roce_lo"),
             counters: vec![(Name::new("rx_packets"), u64::MAX); DeviceReply::COUNTERS_MAX],
+        }),
+        Reply::Failures(FailuresReply {
+            total: 64,
+            entries: vec![failure; FailuresReply::ENTRIES_MAX],
         }),
         Reply::Goodbye,
     ];

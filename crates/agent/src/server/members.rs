@@ -16,6 +16,8 @@ use super::Agent;
 use super::events::Source;
 use super::offer::{Offer, new_generation};
 use super::visitors::Visitor;
+use crate::counters::PageView;
+use crate::failures::Kept;
 use crate::identity::open_pidfd;
 use crate::process;
 use crate::protocol::{
@@ -45,6 +47,15 @@ pub struct Member {
     /// What the slot table says of its slots; 0 before it is listed.
     pub generation: u64,
     pub joined: Duration,
+}
+
+impl Member {
+    /// What failed in it, as far as it has told.
+    pub fn failures(&self) -> Vec<Kept> {
+        let (pid, program) = (self.process.pid, self.program);
+        let records = self.offer.page.as_ref().map(PageView::failures).unwrap_or_default();
+        records.into_iter().map(|record| Kept { pid, program, record }).collect()
+    }
 }
 
 /// Whether a member has a connection.
@@ -282,6 +293,8 @@ impl Agent {
         if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
             let _ = self.totals.fold(page);
+            let failures = member.failures();
+            let _ = self.history.add(failures);
         }
         for &slot in &member.slots {
             self.release(slot);

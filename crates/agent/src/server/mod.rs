@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::counters::Totals;
+use crate::failures::History;
 use crate::group::{self, SLOTS_MAX, SLOTS_STEP};
 use crate::slots::Slots;
 use crate::table::Table;
@@ -42,6 +43,7 @@ struct Agent {
     vault: Vault,
     table: Table,
     totals: Totals,
+    history: History,
     slots: Slots,
     management: Management,
     /// By a number that is never used again.

@@ -2,8 +2,10 @@
 
 use super::Agent;
 use super::members::{Member, Presence};
+use crate::failures::Kept;
 use crate::protocol::{
-    DeviceReply, MemberEntry, MembersReply, Name, Refusal, Reply, Request, StatusReply,
+    DeviceReply, FailureEntry, FailuresReply, MemberEntry, MembersReply, Name, Refusal, Reply,
+    Request, StatusReply,
 };
 use crate::transfer;
 
@@ -14,6 +16,7 @@ impl Agent {
             Request::StatusQuery => Reply::Status(self.status()),
             Request::MembersQuery { from } => Reply::Members(self.list_members(from)),
             Request::CountersQuery { index } => Reply::Device(self.counters(index)),
+            Request::FailuresQuery { from } => Reply::Failures(self.failures(from)),
             Request::Stop { force } => self.stop(force),
             Request::Hello(_) | Request::Leave | Request::RingQuery { .. } => {
                 Reply::Refused(Refusal::Malformed)
@@ -72,6 +75,17 @@ impl Agent {
             .take(DeviceReply::COUNTERS_MAX)
             .collect();
         DeviceReply { devices: devices.len() as u16, name, counters }
+    }
+
+    fn failures(&self, from: u16) -> FailuresReply {
+        let all = self.history.with(self.members.values().flat_map(Member::failures));
+        let some = all.iter().skip(from.into()).take(FailuresReply::ENTRIES_MAX);
+        let entry = |kept: &Kept| FailureEntry {
+            pid: kept.pid,
+            program: kept.program,
+            words: kept.record.words,
+        };
+        FailuresReply { total: all.len() as u16, entries: some.map(entry).collect() }
     }
 
     /// Prepares to exit, if there are no members or it is forced; members are told so, else they

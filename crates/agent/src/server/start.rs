@@ -189,6 +189,7 @@ struct Parts {
 impl Agent {
     fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { listener, vault, table, totals, slots, idle_limit, is_successor } = parts;
+        let history = totals.history().map_err(memory)?;
         let management = vault.copy(0).map(Management::new).map_err(vault_failed)?;
         // A predecessor may have died between parking sockets and selecting them.
         group::select(management.socket(), slots.total())
@@ -202,6 +203,7 @@ impl Agent {
             vault,
             table,
             totals,
+            history,
             slots,
             management,
             members: BTreeMap::new(),

@@ -142,6 +142,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
             handle.unfinished.fetch_sub(retired, Ordering::AcqRel);
         }
         handle.publish_state(queue_pair.state());
+        // First, for a program that sees a completion may end, or ask for the cause, at once.
+        while let Some(failure) = queue_pair.next_failure() {
+            handle.listener.failed(handle.qpn, &failure);
+        }
         let mut all_reported = true;
         while let Some((side, completion)) = queue_pair.next_completion() {
             let completion_queue = match side {

@@ -47,6 +47,27 @@ pub fn scatter<M: Memory>(
     })
 }
 
+/// The part of a list, within the bytes `offset..offset + length` of its message, that keys do not
+/// allow to be used as `needed`: its key, its address and its bytes. For explanations, after
+/// [`gather`] or [`scatter`] has failed.
+pub fn failing_piece(
+    keys: &KeyTable,
+    domain: ProtectionDomain,
+    list: &[ScatterGather],
+    offset: u64,
+    length: usize,
+    needed: Access,
+) -> Option<(Rkey, u64, usize)> {
+    let mut failing = None;
+    let _ = walk(list, offset, length, |key, iova, length| {
+        keys.locate(domain, key, iova, length as u64, needed)
+            .map(drop)
+            .inspect_err(|_| failing = Some((key, iova, length)))
+            .map_err(Into::into)
+    });
+    failing
+}
+
 /// Calls `piece` with key, address and length for each part of a list that the bytes
 /// `offset..offset + length` of its message lie in.
 fn walk(

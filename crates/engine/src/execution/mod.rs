@@ -4,7 +4,7 @@
 mod local;
 mod remote;
 
-pub use local::{gather, scatter};
+pub use local::{failing_piece, gather, scatter};
 pub use remote::RemotePlan;
 
 use crate::memory::{Fault, KeyError};

@@ -1,4 +1,4 @@
-//! What a queue pair tells besides packets: which queue a completion is for, events, reasons.
+//! What a queue pair tells besides packets: which queue a completion is for, and events.
 
 /// Which completion queue of a queue pair is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,36 +25,4 @@ pub enum Event {
     SendQueueDrained = 5,
     /// The queue pair took its last receive from the shared queue before it stopped.
     LastReceiveReached = 16,
-}
-
-/// Which check failed: the `vendor_err` of a completion, explained by `converb explain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Reason {
-    /// A local key is unknown, foreign or does not allow this.
-    LocalKey = 0x101,
-    /// Registered local memory is gone.
-    LocalFault = 0x102,
-    /// A receive was shorter than the message.
-    ReceiveTooShort = 0x103,
-    /// A datagram is longer than the port's MTU.
-    DatagramTooLong = 0x104,
-    /// A datagram has no address handle.
-    NoDestination = 0x105,
-    /// A READ or atomic of a queue pair that was given no depth for them (`max_rd_atomic`).
-    NoReadDepth = 0x106,
-    /// The peer refused our request as invalid.
-    PeerInvalidRequest = 0x201,
-    /// The peer's key, bounds or access rights refused us.
-    PeerAccess = 0x202,
-    /// The peer could not complete the operation.
-    PeerOperation = 0x203,
-    /// No answer after all retries.
-    NoAnswer = 0x204,
-    /// The peer had no receive posted, after all RNR retries.
-    NoReceive = 0x205,
-    /// A response did not fit its request.
-    BadResponse = 0x206,
-    /// The queue pair was in error or was reset.
-    Flushed = 0x301,
 }

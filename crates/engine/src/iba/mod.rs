@@ -3,6 +3,7 @@
 
 mod arrival;
 mod attributes;
+mod cause;
 mod credit;
 mod delivery;
 mod environment;
@@ -22,9 +23,10 @@ mod unreliable;
 
 pub use arrival::Arrival;
 pub use attributes::{AttributeMask, Attributes, ModifyError, Mtu};
+pub use cause::{Cause, Failure};
 pub use credit::{CreditKind, CreditMessage};
 pub use environment::{Environment, PathFinder, ReceiveSource};
-pub use event::{Event, Reason, Side};
+pub use event::{Event, Side};
 pub use path::{PathWindow, truesize};
 pub use queue_pair::{QueuePair, QueuePairSpec, Transmit};
 pub use read_budget::ReadBudget;

@@ -14,8 +14,9 @@ pub use transmit::Transmit;
 
 use super::arrival::Arrival;
 use super::attributes::{AttributeMask, Attributes, ModifyError, Mtu};
+use super::cause::{Cause, Failure};
 use super::environment::Environment;
-use super::event::{Event, Reason, Side};
+use super::event::{Event, Side};
 use super::outbox::Outbox;
 use super::path::PathWindow;
 use super::read_budget::ReadBudget;
@@ -73,6 +74,29 @@ impl Identity {
     /// How much of a message one packet carries.
     pub(super) fn packet_payload_max(&self) -> u32 {
         if self.is_datagram { self.port_mtu } else { self.mtu }
+    }
+
+    /// A failure with `cause` of this queue pair, which the caller completes.
+    pub(super) fn failure(&self, status: Status, cause: Cause) -> Failure {
+        Failure {
+            has_completion: false,
+            wr_id: 0,
+            status,
+            kind: CompletionKind::default(),
+            side: Side::Receive,
+            cause,
+            psn: None,
+            opcode: None,
+            peer: self.destination,
+            address: self.path.remote,
+            count: 1,
+        }
+    }
+
+    /// The refusal of a peer's request: the packet decides, and no completion tells it.
+    pub(super) fn refused(&self, status: Status, cause: Cause, packet: &Packet<'_>) -> Failure {
+        let bth = packet.bth();
+        Failure { psn: Some(bth.psn), opcode: Some(bth.opcode), ..self.failure(status, cause) }
     }
 
     pub(super) fn bth(&self, opcode: Opcode, psn: Psn) -> Bth {
@@ -266,6 +290,7 @@ impl QueuePair {
                 }
                 Sending::Unreliable(sender) => sender.start(attributes.send_psn),
             },
+            (State::SendQueueError, State::ReadyToSend) => self.outbox.forget_root(),
             (State::ReadyToSend, State::SendQueueDrain) => {
                 self.drain_notify = mask.contains(AttributeMask::DRAIN_NOTIFY) && new.draining;
                 self.report_drained();
@@ -335,16 +360,13 @@ impl QueuePair {
     }
 
     fn flush_receive(&mut self, wr_id: u64) {
-        self.outbox.complete(
+        let status = Status::WorkRequestFlushed;
+        let cause = self.outbox.flush_cause();
+        let (qpn, kind) = (self.identity.qpn, CompletionKind::Receive);
+        self.outbox.complete_failed(
             Side::Receive,
-            Completion {
-                wr_id,
-                status: Status::WorkRequestFlushed,
-                kind: CompletionKind::Receive,
-                vendor_error: Reason::Flushed as u32,
-                qpn: self.identity.qpn,
-                ..Completion::default()
-            },
+            Completion { wr_id, status, kind, qpn, ..Completion::default() },
+            self.identity.failure(status, cause),
         );
     }
 
@@ -480,6 +502,9 @@ impl QueuePair {
     pub fn fail<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
         if self.state() != State::Error {
             self.outbox.failed = true;
+            let cause = Cause::CompletionQueueFull {};
+            let failure = self.identity.failure(Status::Fatal, cause);
+            self.outbox.record(Failure { side: Side::Send, ..failure });
             self.outbox.events.push_back(Event::Fatal);
             self.fail_if_asked(env);
         }
@@ -513,6 +538,12 @@ impl QueuePair {
     /// The oldest completion that was not fetched.
     pub fn next_completion(&mut self) -> Option<(Side, Completion)> {
         self.outbox.completions.pop_front()
+    }
+
+    /// The oldest failure that was not fetched: the same as the completions with errors, with
+    /// their causes, and what was refused to the peer.
+    pub fn next_failure(&mut self) -> Option<Failure> {
+        self.outbox.failures.pop_front()
     }
 
     /// The oldest event that was not fetched.

@@ -1,5 +1,6 @@
 //! The requester's clocks: local ACK timeout, probe of a lost tail, RNR delay.
 
+use super::cause::Cause;
 use crate::time::Time;
 use converb_wire::Psn;
 use core::time::Duration;
@@ -16,6 +17,8 @@ pub struct Timers {
     /// The packet that the peer was not ready for last.
     rnr_packet: Option<Psn>,
     timeout: Option<Duration>,
+    /// As the program set it.
+    timeout_code: u8,
     retry_count: u8,
     rnr_retry: u8,
 }
@@ -57,6 +60,7 @@ impl Timers {
             rnr_until: None,
             rnr_packet: None,
             timeout: converb_wire::ack_timeout(timeout).map(|timeout| timeout.max(TIMEOUT_MIN)),
+            timeout_code: timeout,
             retry_count,
             rnr_retry,
         }
@@ -97,6 +101,20 @@ impl Timers {
         self.last_progress = until;
         self.probes = 0;
         true
+    }
+
+    /// Why there is an end after [`Due::GiveUp`].
+    pub(super) fn gave_up(&self) -> Cause {
+        Cause::NoAnswer {
+            retries: self.retry_count.into(),
+            timeout_ns: self.timeout.map_or(0, |timeout| timeout.as_nanos() as u64),
+            timeout: self.timeout_code.into(),
+        }
+    }
+
+    /// Why there is an end after a refused [`receiver_not_ready`](Self::receiver_not_ready).
+    pub(super) fn never_ready(&self, delay: Duration) -> Cause {
+        Cause::NoReceive { retries: self.rnr_retry.into(), delay_ns: delay.as_nanos() as u64 }
     }
 
     /// Whether the peer's delay holds us back.

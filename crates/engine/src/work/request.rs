@@ -61,6 +61,18 @@ impl Operation {
     pub fn returns_data(self) -> bool {
         matches!(self, Self::Read(_) | Self::CompareAndSwap { .. } | Self::FetchAndAdd { .. })
     }
+
+    /// The peer's memory that it works on, if any.
+    pub fn remote(self) -> Option<RemoteAddress> {
+        match self {
+            Self::Write(remote)
+            | Self::WriteWithImmediate(remote, _)
+            | Self::Read(remote)
+            | Self::CompareAndSwap { remote, .. }
+            | Self::FetchAndAdd { remote, .. } => Some(remote),
+            Self::Send | Self::SendWithImmediate(_) | Self::SendWithInvalidate(_) => None,
+        }
+    }
 }
 
 /// `enum ibv_send_flags`, as far as the engine cares.

@@ -4,15 +4,16 @@
 #![allow(dead_code, reason = "each conversation uses its part")]
 
 use converb_engine::iba::{
-    Arrival, AttributeMask, Attributes, CreditMessage, Environment, Mtu, PathFinder, PathWindow,
-    QueuePair, QueuePairSpec, ReadBudget, ReceiveSource, Service, Side as Queue, State, Transmit,
+    Arrival, AttributeMask, Attributes, Cause, CreditMessage, Environment, Failure, Mtu,
+    PathFinder, PathWindow, QueuePair, QueuePairSpec, ReadBudget, ReceiveSource, Service,
+    Side as Queue, State, Transmit,
 };
 use converb_engine::memory::{Access, KeyTable, ProtectionDomain, RegionSpec};
 use converb_engine::work::{
     Operation, Payload, ReceiveRequest, ReceiveRing, ReceiveWork, RemoteAddress, ScatterGather,
     SendFlags, SendRequest, SendRing,
 };
-use converb_engine::{Address, AddressVector, Counters, Fault, Memory, PacketSink, Time};
+use converb_engine::{Address, AddressVector, Counters, Fault, Memory, PacketSink, Status, Time};
 use converb_wire::{Packet, Psn, Qpn, Rkey, Syndrome};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -354,6 +355,57 @@ impl Side {
             lines.push(format!("{what} {}: {:?}", completion.wr_id, completion.status));
         }
         assert_eq!(lines, expected, "side {} completes", self.index);
+    }
+
+    /// What failed since the last look. Each completion with an error tells the number of its
+    /// cause.
+    pub fn failures(&mut self) -> Vec<Failure> {
+        let mut told = Vec::new();
+        while let Some((_, completion)) = self.queue_pair.next_completion() {
+            let is_good = completion.status == Status::Success;
+            assert_eq!(completion.vendor_error == 0, is_good, "{completion:?}");
+            told.extend((!is_good).then_some((completion.status, completion.vendor_error)));
+        }
+        let failures: Vec<Failure> =
+            core::iter::from_fn(|| self.queue_pair.next_failure()).collect();
+        let recorded: Vec<_> = failures
+            .iter()
+            .filter(|failure| failure.has_completion)
+            .flat_map(|failure| {
+                let one = (failure.status, failure.cause.number());
+                core::iter::repeat_n(one, failure.count as usize)
+            })
+            .collect();
+        assert_eq!(recorded, told, "side {}: what is recorded is what completed", self.index);
+        failures
+    }
+
+    /// Why the one thing failed that did.
+    #[track_caller]
+    pub fn cause(&mut self) -> Cause {
+        let failures = self.failures();
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        failures[0].cause
+    }
+
+    /// Registers its memory anew, for the addresses from `BASE` on. There is nothing at other
+    /// places.
+    pub fn registers(&mut self, domain: u32, access: Access, address: u64, length: u64) {
+        let spec = RegionSpec { address, length, iova: BASE, access };
+        self.key = self.keys.register(ProtectionDomain(domain), spec, 9).unwrap().key;
+    }
+
+    /// The program puts it into the error state.
+    pub fn gives_up(&mut self) {
+        let new = Attributes { state: State::Error, ..Attributes::default() };
+        self.within(|queue_pair, env, _| {
+            queue_pair.modify(&new, AttributeMask::STATE, env).unwrap();
+        });
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> Qpn {
+        self.queue_pair.qpn()
     }
 
     /// Its state.

@@ -4,12 +4,12 @@ use super::Requester;
 use crate::completion::Status;
 use crate::counters::Counters;
 use crate::execution::scatter;
+use crate::iba::cause::{Cause, Ending};
 use crate::iba::environment::Environment;
-use crate::iba::event::Reason;
 use crate::iba::local_error::local_error;
 use crate::iba::outbox::Outbox;
 use crate::iba::queue_pair::Identity;
-use crate::memory::Memory;
+use crate::memory::{Access, Memory};
 use crate::work::Operation;
 use converb_wire::{Aeth, NakCode, Packet, Psn, Syndrome, credit, rnr_timer};
 
@@ -52,11 +52,14 @@ impl Requester {
                 if self.timers.is_held_back() {
                     return;
                 }
-                if self.timers.receiver_not_ready(env.now, psn, rnr_timer(timer)) {
+                let delay = rnr_timer(timer);
+                if self.timers.receiver_not_ready(env.now, psn, delay) {
                     self.go_back(psn, env);
                 } else {
-                    let (status, reason) = (Status::RnrRetryExceeded, Reason::NoReceive);
-                    self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+                    let status = Status::RnrRetryExceeded;
+                    let cause = self.timers.never_ready(delay);
+                    let ending = Ending { status, cause, psn: Some(psn) };
+                    self.fail(identity, env, outbox, self.work_of(psn), ending);
                 }
             }
             Syndrome::Nak(NakCode::SequenceError) => {
@@ -69,14 +72,28 @@ impl Requester {
                 self.follow(verdict, env);
             }
             Syndrome::Nak(code) => {
-                let (status, reason) = match code {
-                    NakCode::RemoteAccessError => (Status::RemoteAccessError, Reason::PeerAccess),
-                    NakCode::RemoteOperationalError => {
-                        (Status::RemoteOperationError, Reason::PeerOperation)
+                let number = self.work_of(psn);
+                let work = self.queue.work(number);
+                let (key, address) = work
+                    .operation
+                    .remote()
+                    .map_or((0, 0), |remote| (remote.rkey.0.into(), remote.address));
+                let length = work.length.into();
+                let (status, cause) = match code {
+                    NakCode::RemoteAccessError => {
+                        (Status::RemoteAccessError, Cause::PeerAccess { key, address, length })
                     }
-                    _ => (Status::RemoteInvalidRequest, Reason::PeerInvalidRequest),
+                    NakCode::RemoteOperationalError => {
+                        let cause = Cause::PeerOperation { key, address, length };
+                        (Status::RemoteOperationError, cause)
+                    }
+                    _ => {
+                        let cause = Cause::PeerInvalidRequest { key, address, length };
+                        (Status::RemoteInvalidRequest, cause)
+                    }
                 };
-                self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+                let ending = Ending { status, cause, psn: Some(psn) };
+                self.fail(identity, env, outbox, number, ending);
             }
             Syndrome::Reserved(_) => Counters::count(&env.counters.dropped_malformed),
         }
@@ -106,17 +123,22 @@ impl Requester {
         let offset = index * identity.mtu;
         let expected = (work.length - offset).min(identity.mtu) as usize;
         if packet.payload().len() != expected {
-            let (status, reason) = (Status::BadResponse, Reason::BadResponse);
-            self.fail(identity, env, outbox, number, status, reason);
+            let length = packet.payload().len() as u64;
+            let cause = Cause::ResponseLength { length, expected: expected as u64 };
+            let ending = Ending { status: Status::BadResponse, cause, psn: Some(psn) };
+            self.fail(identity, env, outbox, number, ending);
             return;
         }
         let list = self.queue.entries(number);
         let placed =
             scatter(env.keys, env.memory, env.domain, list, u64::from(offset), packet.payload());
         if let Err(error) = placed {
-            let (status, reason) = local_error(error);
+            let part = (u64::from(offset), packet.payload().len());
+            let needed = Access::LOCAL_WRITE;
+            let cause = Cause::local(env.keys, env.domain, list, part, needed, error);
+            let ending = Ending { status: local_error(error), cause, psn: Some(psn) };
             // Those before it may still be answered, and are not at fault.
-            self.get_stuck(identity, env, outbox, number, status, reason);
+            self.get_stuck(identity, env, outbox, number, ending);
             return;
         }
         self.data_arrived(identity, env, outbox, packet, psn);
@@ -173,8 +195,11 @@ impl Requester {
         let list = self.queue.entries(number);
         let bytes = result.original.to_ne_bytes();
         if let Err(error) = scatter(env.keys, env.memory, env.domain, list, 0, &bytes) {
-            let (status, reason) = local_error(error);
-            return self.get_stuck(identity, env, outbox, number, status, reason);
+            let part = (0, bytes.len());
+            let needed = Access::LOCAL_WRITE;
+            let cause = Cause::local(env.keys, env.domain, list, part, needed, error);
+            let ending = Ending { status: local_error(error), cause, psn: Some(psn) };
+            return self.get_stuck(identity, env, outbox, number, ending);
         }
         self.data_arrived(identity, env, outbox, packet, psn);
     }
@@ -189,8 +214,9 @@ impl Requester {
         psn: Psn,
     ) {
         if psn == self.unacknowledged {
-            let (status, reason) = (Status::BadResponse, Reason::BadResponse);
-            self.fail(identity, env, outbox, self.work_of(psn), status, reason);
+            let (status, cause) = (Status::BadResponse, Cause::ResponseKind {});
+            let ending = Ending { status, cause, psn: Some(psn) };
+            self.fail(identity, env, outbox, self.work_of(psn), ending);
         } else {
             Counters::count(&env.counters.dropped_stale_response);
         }

@@ -3,12 +3,12 @@
 use super::{ACK_REQUEST_EVERY, ReadInFlight, Requester};
 use crate::completion::Status;
 use crate::execution::gather;
+use crate::iba::cause::{Cause, Ending};
 use crate::iba::environment::Environment;
-use crate::iba::event::Reason;
 use crate::iba::local_error::local_error;
 use crate::iba::path::truesize;
 use crate::iba::queue_pair::Identity;
-use crate::memory::Memory;
+use crate::memory::{Access, Memory};
 use crate::transmit::PacketSink;
 use crate::work::{Operation, SendWork};
 use converb_wire::{AtomicEth, Bth, Ieth, ImmDt, Opcode, Position, Psn, Reth};
@@ -22,7 +22,7 @@ pub(super) enum Built {
     /// It has to wait for an answer to something else.
     Wait,
     /// Its payload could not be read: the work request ends with this.
-    Failed(Status, Reason),
+    Failed(Ending),
 }
 
 /// The headers behind the BTH.
@@ -45,7 +45,11 @@ impl Requester {
         let number = self.cursor_work;
         let work = *self.queue.work(number);
         if work.operation.returns_data() && identity.max_reads == 0 {
-            return Built::Failed(Status::LocalQpOperationError, Reason::NoReadDepth);
+            return Built::Failed(Ending {
+                status: Status::LocalQpOperationError,
+                cause: Cause::NoReadDepth {},
+                psn: Some(self.cursor),
+            });
         }
         match work.operation {
             Operation::Read(_) => return self.build_read(identity, env, sink, number, index),
@@ -253,8 +257,11 @@ impl Requester {
             }
             Err(error) => {
                 sink.abandon();
-                let (status, reason) = local_error(error);
-                Built::Failed(status, reason)
+                let part = (u64::from(offset), payload);
+                let (list, needed) = (self.queue.entries(number), Access::LOCAL_READ);
+                let cause = Cause::local(env.keys, env.domain, list, part, needed, error);
+                let psn = Some(progress.first.plus(index));
+                Built::Failed(Ending { status: local_error(error), cause, psn })
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::{Requester, Stuck};
 use crate::completion::{Completion, CompletionKind, Status};
+use crate::iba::cause::{Ending, Failure};
 use crate::iba::environment::Environment;
-use crate::iba::event::{Reason, Side};
+use crate::iba::event::Side;
 use crate::iba::outbox::Outbox;
 use crate::iba::path::PathWindow;
 use crate::iba::queue_pair::Identity;
@@ -53,7 +54,7 @@ impl Requester {
         if let Some(stuck) = self.stuck
             && stuck.work == self.queue.first()
         {
-            self.fail(identity, env, outbox, stuck.work, stuck.status, stuck.reason);
+            self.fail(identity, env, outbox, stuck.work, stuck.ending);
         }
         complete
     }
@@ -108,13 +109,12 @@ impl Requester {
         env: &mut Environment<'_, M>,
         outbox: &mut Outbox,
         work: u64,
-        status: Status,
-        reason: Reason,
+        ending: Ending,
     ) {
         if work == self.queue.first() {
-            self.fail(identity, env, outbox, work, status, reason);
+            self.fail(identity, env, outbox, work, ending);
         } else if self.stuck.is_none_or(|stuck| work < stuck.work) {
-            self.stuck = Some(Stuck { work, status, reason });
+            self.stuck = Some(Stuck { work, ending });
         }
     }
 
@@ -125,15 +125,20 @@ impl Requester {
         env: &mut Environment<'_, M>,
         outbox: &mut Outbox,
         work: u64,
-        status: Status,
-        reason: Reason,
+        ending: Ending,
     ) {
+        let failed = completion(self.queue.work(work), identity.qpn, ending.status);
+        let failure = Failure {
+            has_completion: true,
+            wr_id: failed.wr_id,
+            psn: ending.psn,
+            ..identity.failure(ending.status, ending.cause)
+        };
+        outbox.blame(&failure);
         while self.queue.first() < work {
             self.flush_first(identity, outbox);
         }
-        let mut failed = completion(self.queue.work(work), identity.qpn, status);
-        failed.vendor_error = reason as u32;
-        outbox.complete(Side::Send, failed);
+        outbox.complete_failed(Side::Send, failed, failure);
         self.queue.pop();
         outbox.retired += 1;
         outbox.failed = true;
@@ -178,9 +183,13 @@ impl Requester {
         let work = self.queue.work(self.queue.first());
         let lie = planted::is(Planted::FlushSucceeds);
         let status = if lie { Status::Success } else { Status::WorkRequestFlushed };
-        let mut flushed = completion(work, identity.qpn, status);
-        flushed.vendor_error = Reason::Flushed as u32;
-        outbox.complete(Side::Send, flushed);
+        let flushed = completion(work, identity.qpn, status);
+        if lie {
+            outbox.complete(Side::Send, flushed);
+        } else {
+            let failure = identity.failure(status, outbox.flush_cause());
+            outbox.complete_failed(Side::Send, flushed, failure);
+        }
         self.queue.pop();
         outbox.retired += 1;
     }

@@ -10,8 +10,8 @@ mod build;
 mod complete;
 mod received;
 
+use super::cause::Ending;
 use super::environment::Environment;
-use super::event::Reason;
 use super::outbox::Outbox;
 use super::path::truesize;
 use super::queue_pair::{Identity, Transmit};
@@ -54,8 +54,7 @@ struct ReadInFlight {
 #[derive(Clone, Copy, Debug)]
 struct Stuck {
     work: u64,
-    status: Status,
-    reason: Reason,
+    ending: Ending,
 }
 
 /// The requester's half of a queue pair.
@@ -177,8 +176,8 @@ impl Requester {
         if let Some((start, end)) = self.recovery.resend {
             match self.build_again(identity, env, sink, start, end) {
                 Built::SinkFull => return Transmit::SinkFull,
-                Built::Failed(status, reason) => {
-                    self.get_stuck(identity, env, outbox, self.work_of(start), status, reason);
+                Built::Failed(ending) => {
+                    self.get_stuck(identity, env, outbox, self.work_of(start), ending);
                 }
                 Built::Done => {
                     // A probe asks; it does not say that something was lost.
@@ -206,8 +205,8 @@ impl Requester {
             let again = self.cursor != self.sent_end;
             match self.build(identity, env, sink, index, size, may_start) {
                 Built::SinkFull => return Transmit::SinkFull,
-                Built::Failed(status, reason) => {
-                    self.get_stuck(identity, env, outbox, work, status, reason);
+                Built::Failed(ending) => {
+                    self.get_stuck(identity, env, outbox, work, ending);
                     return Transmit::Idle;
                 }
                 Built::Wait => return Transmit::Idle,
@@ -381,7 +380,12 @@ impl Requester {
             }
             Due::GiveUp => {
                 let work = self.queue.first();
-                self.fail(identity, env, outbox, work, Status::RetryExceeded, Reason::NoAnswer);
+                let ending = Ending {
+                    status: Status::RetryExceeded,
+                    cause: self.timers.gave_up(),
+                    psn: Some(self.unacknowledged),
+                };
+                self.fail(identity, env, outbox, work, ending);
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Atomic operations: executed once, and their results kept for whoever asks again
 //! (IBA 9.4.5, 9.7.5.1.4).
 
-use super::execute::refusal;
+use super::execute::{invalid, refusal};
 use super::reply::Reply;
 use super::{Executed, Responder};
+use crate::execution::{ExecutionError, RemotePlan};
+use crate::iba::cause::{Cause, permit};
 use crate::iba::environment::Environment;
 use crate::iba::queue_pair::Identity;
 use crate::memory::{Access, Memory};
@@ -21,10 +23,13 @@ impl Responder {
         packet: &Packet<'_>,
     ) -> Executed {
         let Some(atomic) = packet.atomic_eth() else {
-            return Executed::Refused(NakCode::InvalidRequest);
+            return invalid(Cause::NoRequest {});
         };
-        if identity.max_destination_reads == 0 || !atomic.address.is_multiple_of(OPERAND_BYTES) {
-            return Executed::Refused(NakCode::InvalidRequest);
+        if identity.max_destination_reads == 0 {
+            return invalid(Cause::TooManyReads { limit: 0 });
+        }
+        if !atomic.address.is_multiple_of(OPERAND_BYTES) {
+            return invalid(Cause::AtomicMisaligned { address: atomic.address });
         }
         match self.perform(identity, env, packet, &atomic) {
             Ok(original) => {
@@ -39,7 +44,7 @@ impl Responder {
                 self.replies.push_back(Reply::atomic(psn, original, self.messages));
                 Executed::Yes
             }
-            Err(code) => Executed::Refused(code),
+            Err((code, cause)) => Executed::Refused(code, Some(cause)),
         }
     }
 
@@ -49,25 +54,28 @@ impl Responder {
         env: &Environment<'_, M>,
         packet: &Packet<'_>,
         atomic: &AtomicEth,
-    ) -> Result<u64, NakCode> {
+    ) -> Result<u64, (NakCode, Cause)> {
         let needed = Access::REMOTE_ATOMIC;
-        if !identity.access.allows(needed) {
-            return Err(NakCode::RemoteAccessError);
-        }
+        let plan =
+            RemotePlan { rkey: atomic.rkey, address: atomic.address, length: OPERAND_BYTES as u32 };
+        let denied = |cause| (NakCode::RemoteAccessError, cause);
+        permit(identity.access, env.keys, env.domain, &plan, needed).map_err(denied)?;
+        let failed =
+            |error: ExecutionError| (refusal(error), Cause::remote(env.keys, &plan, needed, error));
         let address = env
             .keys
             .locate(env.domain, atomic.rkey, atomic.address, OPERAND_BYTES, needed)
-            .map_err(|_| NakCode::RemoteAccessError)?;
+            .map_err(|error| failed(error.into()))?;
         // The peer's address was aligned; ours is not if the region was given an odd one.
         if !address.is_multiple_of(OPERAND_BYTES) {
-            return Err(NakCode::InvalidRequest);
+            return Err((NakCode::InvalidRequest, Cause::AtomicMisaligned { address }));
         }
         let result = if packet.info().operation == OpcodeKind::CompareSwap {
             env.memory.compare_and_swap(address, atomic.compare, atomic.swap_or_add)
         } else {
             env.memory.fetch_and_add(address, atomic.swap_or_add)
         };
-        result.map_err(|fault| refusal(fault.into()))
+        result.map_err(|fault| failed(fault.into()))
     }
 
     /// An atomic that was executed before is answered with what it found then.

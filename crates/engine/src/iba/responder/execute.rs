@@ -1,16 +1,18 @@
 //! Executes a request whose turn it is (IBA 9.7.4.1: the checks in their order).
 
 use super::reply::Reply;
-use super::{Executed, Message, Responder};
+use super::{Executed, Message, Responder, status_at_peer};
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::execution::{ExecutionError, RemotePlan, scatter};
+use crate::iba::cause::{Cause, permit};
 use crate::iba::environment::Environment;
-use crate::iba::event::{Reason, Side};
+use crate::iba::event::Side;
 use crate::iba::local_error::local_error;
 use crate::iba::outbox::Outbox;
 use crate::iba::queue_pair::Identity;
 use crate::memory::{Access, Memory};
 use crate::planted::{self, Planted};
+use crate::work::MESSAGE_BYTES_MAX;
 use converb_wire::{NakCode, OpcodeKind, Packet, Position};
 
 impl Responder {
@@ -34,8 +36,12 @@ impl Responder {
             Position::Last => (1..=identity.mtu).contains(&payload),
             Position::Only => payload <= identity.mtu,
         };
-        if !fits || !sized {
-            return Executed::Refused(NakCode::InvalidRequest);
+        if !fits {
+            return invalid(Cause::PacketOutOfPlace {});
+        }
+        if !sized {
+            let (length, mtu) = (payload.into(), identity.mtu.into());
+            return invalid(Cause::PacketSize { length, mtu });
         }
         match info.operation {
             OpcodeKind::Send => self.execute_send(identity, env, outbox, packet),
@@ -44,7 +50,7 @@ impl Responder {
             OpcodeKind::CompareSwap | OpcodeKind::FetchAdd => {
                 self.execute_atomic(identity, env, packet)
             }
-            _ => Executed::Refused(NakCode::InvalidRequest),
+            _ => invalid(Cause::NoRequest {}),
         }
     }
 
@@ -70,24 +76,27 @@ impl Responder {
         let placed = scatter(env.keys, env.memory, env.domain, list, u64::from(received), payload);
         let total = received + payload.len() as u32;
         if let Err(error) = placed {
-            let (status, reason) = local_error(error);
+            let part = (u64::from(received), payload.len());
+            let needed = Access::LOCAL_WRITE;
+            let cause = Cause::local(env.keys, env.domain, list, part, needed, error);
             let code = match error {
                 ExecutionError::TooLong => NakCode::InvalidRequest,
                 ExecutionError::Key(_) | ExecutionError::Fault(_) => {
                     NakCode::RemoteOperationalError
                 }
             };
-            self.complete_receive(identity, outbox, status, Some(reason), total, packet);
-            return Executed::Refused(code);
+            let status = local_error(error);
+            self.complete_receive(identity, outbox, status, Some(cause), total, packet);
+            return Executed::Refused(code, None);
         }
         self.message = Some(Message::Send { received: total });
         if packet.info().position.ends() {
             // No region of ours is a window that a peer may invalidate.
-            if packet.invalidate().is_some() {
-                let reason = Some(Reason::LocalKey);
+            if let Some(key) = packet.invalidate() {
+                let cause = Some(Cause::InvalidateRefused { key: key.0.0.into() });
                 let status = Status::LocalAccessError;
-                self.complete_receive(identity, outbox, status, reason, total, packet);
-                return Executed::Refused(NakCode::RemoteAccessError);
+                self.complete_receive(identity, outbox, status, cause, total, packet);
+                return Executed::Refused(NakCode::RemoteAccessError, None);
             }
             self.complete_receive(identity, outbox, Status::Success, None, total, packet);
         }
@@ -106,21 +115,21 @@ impl Responder {
             (_, Some(reth)) => {
                 let plan =
                     RemotePlan { rkey: reth.rkey, address: reth.address, length: reth.length };
-                let allowed = identity.access.allows(Access::REMOTE_WRITE)
-                    && plan.check(env.keys, env.domain, Access::REMOTE_WRITE).is_ok();
-                if !allowed {
-                    return Executed::Refused(NakCode::RemoteAccessError);
+                let needed = Access::REMOTE_WRITE;
+                if let Err(cause) = permit(identity.access, env.keys, env.domain, &plan, needed) {
+                    return Executed::Refused(NakCode::RemoteAccessError, Some(cause));
                 }
                 (plan, 0)
             }
-            _ => return Executed::Refused(NakCode::InvalidRequest),
+            _ => return invalid(Cause::NoRequest {}),
         };
         let payload = packet.payload();
         let total = received + payload.len() as u32;
         let ends = packet.info().position.ends();
         let right_length = if ends { total == plan.length } else { total < plan.length };
         if !right_length {
-            return Executed::Refused(NakCode::InvalidRequest);
+            let (length, announced) = (total.into(), plan.length.into());
+            return invalid(Cause::WriteLength { length, announced });
         }
         if packet.immediate().is_some()
             && !planted::is(Planted::ImmediateKeepsReceive)
@@ -129,11 +138,14 @@ impl Responder {
             return Executed::NotReady;
         }
         if let Err(error) = plan.write(env.keys, env.memory, env.domain, received, payload) {
+            let code = refusal(error);
+            let cause = Cause::remote(env.keys, &plan, Access::REMOTE_WRITE, error);
+            outbox.record(identity.refused(status_at_peer(code), cause, packet));
             if packet.immediate().is_some() {
-                let (status, reason) = (Status::WorkRequestFlushed, Some(Reason::Flushed));
-                self.complete_receive(identity, outbox, status, reason, 0, packet);
+                let (status, cause) = (Status::WorkRequestFlushed, Some(outbox.flush_cause()));
+                self.complete_receive(identity, outbox, status, cause, 0, packet);
             }
-            return Executed::Refused(refusal(error));
+            return Executed::Refused(code, None);
         }
         self.message = Some(Message::Write { plan, received: total });
         if packet.immediate().is_some() {
@@ -149,18 +161,19 @@ impl Responder {
         packet: &Packet<'_>,
     ) -> Executed {
         let Some(reth) = packet.reth() else {
-            return Executed::Refused(NakCode::InvalidRequest);
+            return invalid(Cause::NoRequest {});
         };
         let plan = RemotePlan { rkey: reth.rkey, address: reth.address, length: reth.length };
-        if self.reads_pending() >= usize::from(identity.max_destination_reads)
-            || u64::from(plan.length) > crate::work::MESSAGE_BYTES_MAX
-        {
-            return Executed::Refused(NakCode::InvalidRequest);
+        if self.reads_pending() >= usize::from(identity.max_destination_reads) {
+            return invalid(Cause::TooManyReads { limit: identity.max_destination_reads.into() });
         }
-        let allowed = identity.access.allows(Access::REMOTE_READ)
-            && plan.check(env.keys, env.domain, Access::REMOTE_READ).is_ok();
-        if !allowed {
-            return Executed::Refused(NakCode::RemoteAccessError);
+        if u64::from(plan.length) > MESSAGE_BYTES_MAX {
+            let length = plan.length.into();
+            return invalid(Cause::ReadTooLong { length, limit: MESSAGE_BYTES_MAX });
+        }
+        let needed = Access::REMOTE_READ;
+        if let Err(cause) = permit(identity.access, env.keys, env.domain, &plan, needed) {
+            return Executed::Refused(NakCode::RemoteAccessError, Some(cause));
         }
         let packets = plan.length.div_ceil(identity.mtu).max(1);
         self.messages = (self.messages + 1) & 0x00ff_ffff;
@@ -188,7 +201,7 @@ impl Responder {
         identity: &Identity,
         outbox: &mut Outbox,
         status: Status,
-        reason: Option<Reason>,
+        cause: Option<Cause>,
         byte_length: u32,
         packet: &Packet<'_>,
     ) {
@@ -198,23 +211,31 @@ impl Responder {
             CompletionKind::Receive
         };
         let extra = packet.immediate().map_or(Extra::None, |value| Extra::Immediate(value.0));
-        outbox.complete(
-            Side::Receive,
-            Completion {
-                wr_id: self.receive.wr_id,
-                status,
-                kind,
-                vendor_error: reason.map_or(0, |reason| reason as u32),
-                byte_length,
-                extra,
-                qpn: identity.qpn,
-                source_qpn: identity.destination,
-                solicited: packet.bth().solicited,
-                ..Completion::default()
-            },
-        );
+        let completion = Completion {
+            wr_id: self.receive.wr_id,
+            status,
+            kind,
+            byte_length,
+            extra,
+            qpn: identity.qpn,
+            source_qpn: identity.destination,
+            solicited: packet.bth().solicited,
+            ..Completion::default()
+        };
+        match cause {
+            None => outbox.complete(Side::Receive, completion),
+            Some(cause) => {
+                let failure = identity.refused(status, cause, packet);
+                outbox.complete_failed(Side::Receive, completion, failure);
+            }
+        }
         self.message = None;
     }
+}
+
+/// A request that makes no sense here.
+pub(super) fn invalid(cause: Cause) -> Executed {
+    Executed::Refused(NakCode::InvalidRequest, Some(cause))
 }
 
 /// What the peer is told when its operation on our memory fails.

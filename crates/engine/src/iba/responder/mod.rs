@@ -8,11 +8,13 @@ mod duplicate;
 mod execute;
 mod reply;
 
+use super::cause::Cause;
 use super::environment::Environment;
 use super::event::Event;
 use super::outbox::Outbox;
 use super::queue_pair::Identity;
 use super::stash::Stash;
+use crate::completion::Status;
 use crate::counters::Counters;
 use crate::execution::RemotePlan;
 use crate::memory::Memory;
@@ -48,7 +50,8 @@ enum Executed {
     /// Not now: the peer has to send it again.
     NotReady,
     /// It cannot be: the queue pair ends.
-    Refused(NakCode),
+    /// The cause is `None` if a completion has told it.
+    Refused(NakCode, Option<Cause>),
 }
 
 /// The responder's half of a queue pair.
@@ -181,7 +184,7 @@ impl Responder {
                 self.queue_nak(Syndrome::RnrNak { timer: identity.min_rnr_timer });
                 false
             }
-            Executed::Refused(code) => {
+            Executed::Refused(code, cause) => {
                 let (counter, event) = if code == NakCode::RemoteAccessError {
                     (&env.counters.access_errors, Event::AccessError)
                 } else {
@@ -189,10 +192,22 @@ impl Responder {
                 };
                 Counters::count(counter);
                 self.queue_nak(Syndrome::Nak(code));
+                if let Some(cause) = cause {
+                    outbox.record(identity.refused(status_at_peer(code), cause, packet));
+                }
                 outbox.failed = true;
                 outbox.events.push_back(event);
                 false
             }
         }
+    }
+}
+
+/// How the peer's work ends that is refused like this (IBA 9.7.5.2.4).
+fn status_at_peer(code: NakCode) -> Status {
+    match code {
+        NakCode::RemoteAccessError => Status::RemoteAccessError,
+        NakCode::RemoteOperationalError => Status::RemoteOperationError,
+        _ => Status::RemoteInvalidRequest,
     }
 }

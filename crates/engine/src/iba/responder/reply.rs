@@ -1,14 +1,15 @@
 //! The answers that wait to be sent, in the order of the requests.
 
-use super::Responder;
 use super::execute::refusal;
+use super::{Responder, status_at_peer};
 use crate::counters::Counters;
 use crate::execution::RemotePlan;
+use crate::iba::cause::{Cause, Failure};
 use crate::iba::environment::Environment;
 use crate::iba::event::Event;
 use crate::iba::outbox::Outbox;
 use crate::iba::queue_pair::{Identity, Transmit};
-use crate::memory::Memory;
+use crate::memory::{Access, Memory};
 use crate::transmit::PacketSink;
 use converb_wire::{Aeth, AtomicAckEth, Bth, NakCode, Opcode, Psn, Syndrome, credit};
 
@@ -212,6 +213,10 @@ impl Responder {
                 (&env.counters.invalid_requests, Event::RequestError)
             };
             Counters::count(counter);
+            let cause = Cause::remote(env.keys, &plan, Access::REMOTE_READ, error);
+            let failure = identity.failure(status_at_peer(code), cause);
+            let request = Some(Opcode::RC_READ_REQUEST);
+            outbox.record(Failure { psn: Some(psn), opcode: request, ..failure });
             // What was queued behind it never happened, as far as the peer is concerned.
             self.replies.clear();
             self.replies.push_back(Reply::Nak { psn, syndrome: Syndrome::Nak(code) });

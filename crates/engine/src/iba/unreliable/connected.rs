@@ -8,6 +8,7 @@
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::counters::Counters;
 use crate::execution::RemotePlan;
+use crate::iba::cause::{Cause, permit};
 use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
 use crate::iba::local_error::local_error;
@@ -124,10 +125,10 @@ impl ConnectedReceiver {
         };
         let total = received + packet.payload().len() as u32;
         if let Err(error) = self.receive.place(env, received, packet.payload()) {
-            let (status, reason) = local_error(error);
-            let mut failed = completion(identity, packet, status, total);
-            failed.vendor_error = reason as u32;
-            self.receive.complete(outbox, failed);
+            let status = local_error(error);
+            let cause = self.receive.explain(env, received, packet.payload().len(), error);
+            let failed = completion(identity, packet, status, total);
+            self.receive.fail(outbox, failed, identity.refused(status, cause, packet));
             self.message = Message::None;
             outbox.failed = true;
             return;
@@ -151,9 +152,9 @@ impl ConnectedReceiver {
             (Some(reth), _) => {
                 let plan =
                     RemotePlan { rkey: reth.rkey, address: reth.address, length: reth.length };
-                let allowed = identity.access.allows(Access::REMOTE_WRITE)
-                    && plan.check(env.keys, env.domain, Access::REMOTE_WRITE).is_ok();
-                if !allowed {
+                let needed = Access::REMOTE_WRITE;
+                if let Err(cause) = permit(identity.access, env.keys, env.domain, &plan, needed) {
+                    outbox.note(identity.refused(Status::RemoteAccessError, cause, packet));
                     Counters::count(&env.counters.access_errors);
                     self.message = Message::None;
                     return;
@@ -170,7 +171,10 @@ impl ConnectedReceiver {
         if !right_length {
             return Counters::count(&env.counters.dropped_malformed);
         }
-        if plan.write(env.keys, env.memory, env.domain, received, packet.payload()).is_err() {
+        let written = plan.write(env.keys, env.memory, env.domain, received, packet.payload());
+        if let Err(error) = written {
+            let cause = Cause::remote(env.keys, &plan, Access::REMOTE_WRITE, error);
+            outbox.note(identity.refused(Status::RemoteAccessError, cause, packet));
             return Counters::count(&env.counters.access_errors);
         }
         if !ends {

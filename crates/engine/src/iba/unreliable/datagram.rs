@@ -5,6 +5,7 @@ use crate::address::Address;
 use crate::completion::{Completion, CompletionKind, Extra, Status};
 use crate::counters::Counters;
 use crate::iba::arrival::Arrival;
+use crate::iba::cause::Failure;
 use crate::iba::delivery::OpenReceive;
 use crate::iba::environment::Environment;
 use crate::iba::local_error::local_error;
@@ -68,10 +69,16 @@ impl DatagramReceiver {
             .place(env, 0, &header)
             .and_then(|()| self.receive.place(env, GRH_LENGTH as u32, payload));
         if let Err(error) = placed {
-            let (status, reason) = local_error(error);
+            let status = local_error(error);
             completion.status = status;
-            completion.vendor_error = reason as u32;
+            let cause = self.receive.explain(env, 0, total as usize, error);
             outbox.failed = true;
+            let failure = Failure {
+                peer: deth.source,
+                address: arrival.source,
+                ..identity.refused(status, cause, packet)
+            };
+            return self.receive.fail(outbox, completion, failure);
         }
         self.receive.complete(outbox, completion);
     }

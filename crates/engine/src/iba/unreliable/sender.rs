@@ -2,14 +2,15 @@
 
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::execution::{ExecutionError, gather};
+use crate::iba::cause::Cause;
 use crate::iba::credit::{Admission, CreditMessage};
 use crate::iba::environment::Environment;
-use crate::iba::event::{Reason, Side};
+use crate::iba::event::Side;
 use crate::iba::local_error::local_error;
 use crate::iba::outbox::Outbox;
 use crate::iba::path::{PathWindow, truesize};
 use crate::iba::queue_pair::{Identity, Transmit};
-use crate::memory::Memory;
+use crate::memory::{Access, Memory};
 use crate::planted::{self, Planted};
 use crate::time::Time;
 use crate::transmit::PacketSink;
@@ -83,11 +84,14 @@ impl UnreliableSender {
             let number = self.queue.first();
             let work = *self.queue.work(number);
             if identity.is_datagram && work.length > identity.port_mtu {
-                self.fail(identity, outbox, Status::LocalLengthError, Reason::DatagramTooLong);
+                let (length, limit) = (work.length.into(), identity.port_mtu.into());
+                let cause = Cause::DatagramTooLong { length, limit };
+                self.fail(identity, outbox, Status::LocalLengthError, cause);
                 return Transmit::Idle;
             }
             let Some(target) = Self::target(identity, &work) else {
-                self.fail(identity, outbox, Status::LocalQpOperationError, Reason::NoDestination);
+                let (status, cause) = (Status::LocalQpOperationError, Cause::NoDestination {});
+                self.fail(identity, outbox, status, cause);
                 return Transmit::Idle;
             };
             let path = self.path(identity, env, &target);
@@ -110,8 +114,12 @@ impl UnreliableSender {
                 Ok(true) => path.credit().sent(size),
                 Ok(false) => return Transmit::SinkFull,
                 Err(error) => {
-                    let (status, reason) = local_error(error);
-                    self.fail(identity, outbox, status, reason);
+                    let list = self.queue.entries(number);
+                    let part =
+                        (u64::from(self.index * identity.packet_payload_max()), payload as usize);
+                    let needed = Access::LOCAL_READ;
+                    let cause = Cause::local(env.keys, env.domain, list, part, needed, error);
+                    self.fail(identity, outbox, local_error(error), cause);
                     return Transmit::Idle;
                 }
             }
@@ -250,7 +258,7 @@ impl UnreliableSender {
         identity: &Identity,
         outbox: &mut Outbox,
         status: Status,
-        reason: Option<Reason>,
+        cause: Option<Cause>,
     ) {
         let work = self.queue.work(self.queue.first());
         if status != Status::Success || work.flags.signaled || identity.signal_all {
@@ -259,10 +267,21 @@ impl UnreliableSender {
                 _ => CompletionKind::Send,
             };
             let (wr_id, qpn) = (work.wr_id, identity.qpn);
-            let vendor_error = reason.map_or(0, |reason| reason as u32);
-            let completion =
-                Completion { wr_id, status, kind, vendor_error, qpn, ..Completion::default() };
-            outbox.complete(Side::Send, completion);
+            let completion = Completion { wr_id, status, kind, qpn, ..Completion::default() };
+            match cause.filter(|_| status != Status::Success) {
+                None => outbox.complete(Side::Send, completion),
+                Some(cause) => {
+                    let mut failure = identity.failure(status, cause);
+                    if let Some(destination) = work.destination.filter(|_| identity.is_datagram) {
+                        failure.peer = destination.qpn;
+                        failure.address = destination.path.remote;
+                    }
+                    if !failure.is_flush() {
+                        failure.psn = Some(self.psn);
+                    }
+                    outbox.complete_failed(Side::Send, completion, failure);
+                }
+            }
         }
         self.queue.pop();
         self.index = 0;
@@ -270,8 +289,8 @@ impl UnreliableSender {
     }
 
     /// The oldest work request fails, and the send queue with it; receiving goes on.
-    fn fail(&mut self, identity: &Identity, outbox: &mut Outbox, status: Status, reason: Reason) {
-        self.retire(identity, outbox, status, Some(reason));
+    fn fail(&mut self, identity: &Identity, outbox: &mut Outbox, status: Status, cause: Cause) {
+        self.retire(identity, outbox, status, Some(cause));
         outbox.send_failed = true;
     }
 
@@ -280,7 +299,8 @@ impl UnreliableSender {
         let lie = planted::is(Planted::FlushSucceeds);
         let status = if lie { Status::Success } else { Status::WorkRequestFlushed };
         while !self.queue.is_empty() {
-            self.retire(identity, outbox, status, Some(Reason::Flushed));
+            let cause = outbox.flush_cause();
+            self.retire(identity, outbox, status, Some(cause));
         }
         self.wait_until = None;
     }

@@ -1,0 +1,240 @@
+//! `converb explain`: what completion statuses, asynchronous events and causes mean, and what went
+//! wrong last.
+
+mod cause;
+mod check;
+mod events;
+mod last;
+mod statuses;
+
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::table::Table;
+use converb::iba::Cause;
+use events::EVENTS;
+pub(crate) use last::show as last;
+use serde_json::{Value, json};
+use statuses::STATUSES;
+
+/// What a word names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Status(usize),
+    Event(usize),
+    /// A `vendor_err`.
+    Cause(u32),
+}
+
+/// Explains what `words` name together, or lists all statuses without any.
+pub(crate) fn explain(words: &[String], json: bool) -> Result<(), Failure> {
+    if words.is_empty() {
+        return if json {
+            let all: Vec<Value> =
+                (0..STATUSES.len()).map(|number| as_json(Subject::Status(number))).collect();
+            print_json(&json!({ "statuses": all }))
+        } else {
+            print(&list())
+        };
+    }
+    let words = words.join(" ");
+    let Some(subject) = find(&words) else {
+        let near = nearest(&words);
+        return Err(Failure::new(format!(
+            "`{words}` is no completion status, event or vendor_err; did you mean {near}? \
+             `converb explain` lists the statuses"
+        )));
+    };
+    if json { print_json(&as_json(subject)) } else { print(&in_words(subject)) }
+}
+
+/// The name of a completion status, as in `infiniband/verbs.h`.
+fn status_name(number: u64) -> &'static str {
+    STATUSES.get(number as usize).map_or("an unknown status", |text| text.name)
+}
+
+/// What a `vendor_err` means, in a few words.
+fn cause_name(number: u64) -> &'static str {
+    check::text(number as u32).map_or("of an unknown cause", |text| text.meaning)
+}
+
+fn find(words: &str) -> Option<Subject> {
+    let upper = words.trim().to_ascii_uppercase();
+    let number = match upper.strip_prefix("0X") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => upper.parse().ok(),
+    };
+    if let Some(number) = number {
+        return if (number as usize) < STATUSES.len() {
+            Some(Subject::Status(number as usize))
+        } else {
+            check::text(number).map(|_| Subject::Cause(number))
+        };
+    }
+    let status = upper.strip_prefix("IBV_WC_").unwrap_or(&upper);
+    let event = upper.strip_prefix("IBV_EVENT_").unwrap_or(&upper);
+    let status = STATUSES
+        .iter()
+        .position(|text| text.name == status || text.wording.eq_ignore_ascii_case(&upper));
+    let event = || EVENTS.iter().position(|text| text.name == event);
+    let cause = || {
+        Cause::ALL
+            .iter()
+            .find(|(_, name)| name.eq_ignore_ascii_case(&upper))
+            .map(|(number, _)| *number)
+    };
+    status
+        .map(Subject::Status)
+        .or_else(|| event().map(Subject::Event))
+        .or_else(|| cause().map(Subject::Cause))
+}
+
+/// The name that needs the fewest changes to become `words`.
+fn nearest(words: &str) -> String {
+    let upper = words.trim().to_ascii_uppercase();
+    let is_event = upper.starts_with("IBV_EVENT_");
+    let bare = upper.strip_prefix("IBV_EVENT_").or(upper.strip_prefix("IBV_WC_"));
+    let bare = bare.unwrap_or(&upper);
+    let statuses = STATUSES.iter().map(|text| text.name).filter(|_| !is_event);
+    let names = statuses.chain(EVENTS.iter().map(|text| text.name));
+    names.min_by_key(|name| distance(bare, name)).unwrap_or("SUCCESS").to_owned()
+}
+
+/// How many letters must be added, removed or changed (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, from) in one.bytes().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], line + 1);
+        for (column, to) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(from != to);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+fn list() -> String {
+    let mut table = Table::new(&["NUMBER", "NAME", "NOTICED BY", "MEANING"]);
+    for (number, text) in STATUSES.iter().enumerate() {
+        let who = text.noticed_by.split([',', '(']).next().unwrap_or_default().trim();
+        table.add(vec![
+            number.to_string(),
+            text.name.to_owned(),
+            who.to_owned(),
+            text.meaning.split(": ").next().unwrap_or_default().to_owned(),
+        ]);
+    }
+    format!(
+        "{table}\n`converb explain NAME` tells causes and what to do, also of events \
+         (IBV_EVENT_QP_FATAL) and of\na completion's vendor_err (0x204); `converb explain --last` \
+         what went wrong last.\n"
+    )
+}
+
+fn in_words(subject: Subject) -> String {
+    match subject {
+        Subject::Status(number) => {
+            let text = &STATUSES[number];
+            let mut lines = format!(
+                "IBV_WC_{} ({number}): {}\n\n  meaning     {}\n  noticed by  {}\n",
+                text.name, text.wording, text.meaning, text.noticed_by
+            );
+            for (place, cause) in text.causes.iter().enumerate() {
+                let heading = if place == 0 { "causes" } else { "" };
+                lines += &format!("  {heading:10}  - {cause}\n");
+            }
+            lines + &format!("  what to do  {}\n", text.advice)
+        }
+        Subject::Event(number) => {
+            let text = &EVENTS[number];
+            format!(
+                "IBV_EVENT_{} ({number}), an asynchronous event\n\n  meaning     {}\n  what to do  \
+                 {}\n",
+                text.name, text.meaning, text.advice
+            )
+        }
+        Subject::Cause(number) => {
+            let text = check::text(number).expect("it was found");
+            let name = Cause::ALL.iter().find(|(known, _)| *known == number).map_or("", |c| c.1);
+            format!(
+                "{name}, vendor_err {number:#x} ({number})\n\n  meaning     {}\n  what to do  {}\n",
+                text.meaning, text.advice
+            )
+        }
+    }
+}
+
+fn as_json(subject: Subject) -> Value {
+    match subject {
+        Subject::Status(number) => {
+            let text = &STATUSES[number];
+            json!({
+                "kind": "status",
+                "number": number,
+                "name": format!("IBV_WC_{}", text.name),
+                "wording": text.wording,
+                "meaning": text.meaning,
+                "noticed_by": text.noticed_by,
+                "causes": text.causes,
+                "advice": text.advice,
+            })
+        }
+        Subject::Event(number) => {
+            let text = &EVENTS[number];
+            json!({
+                "kind": "event",
+                "number": number,
+                "name": format!("IBV_EVENT_{}", text.name),
+                "meaning": text.meaning,
+                "advice": text.advice,
+            })
+        }
+        Subject::Cause(number) => {
+            let text = check::text(number).expect("it was found");
+            json!({
+                "kind": "cause",
+                "number": number,
+                "name": Cause::ALL.iter().find(|(known, _)| *known == number).map(|c| c.1),
+                "meaning": text.meaning,
+                "advice": text.advice,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_found_by_number_name_and_wording() {
+        for words in [
+            "12",
+            "RETRY_EXC_ERR",
+            "IBV_WC_RETRY_EXC_ERR",
+            "ibv_wc_retry_exc_err",
+            "transport retry counter exceeded",
+        ] {
+            assert_eq!(find(words), Some(Subject::Status(12)), "{words}");
+        }
+        assert_eq!(find("IBV_EVENT_QP_FATAL"), Some(Subject::Event(1)));
+        assert_eq!(find("0x204"), Some(Subject::Cause(0x204)));
+        assert_eq!(find("516"), Some(Subject::Cause(0x204)));
+        assert_eq!(find("24"), None);
+    }
+
+    #[test]
+    fn what_is_mistyped_is_guessed() {
+        assert_eq!(nearest("RETRY_EXEC_ER"), "RETRY_EXC_ERR");
+        assert_eq!(nearest("IBV_EVENT_QP_FATL"), "QP_FATAL");
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+
+    #[test]
+    fn the_statuses_are_those_of_the_engine() {
+        for status in converb::Status::ALL {
+            assert!(STATUSES.len() > status as usize);
+        }
+    }
+}
