@@ -15,6 +15,7 @@ output of the client, or of a program that runs alone), `no=/REGEX/` (in nobody'
 
 A line `rows N` says how many rows there must be: a table that lost some does not pass.
 """
+import copy
 import re
 import shlex
 
@@ -62,7 +63,40 @@ class Row:
     @property
     def name(self):
         """How the row is called in reports and filters."""
-        return " ".join([self.topology + ":", self.command] + self.run + self.tags)
+        run = [] if "#disturbed" in self.tags else self.run
+        return " ".join([self.topology + ":", self.command] + run + self.tags)
+
+
+# What a reliable connection has to bear, on both sides.
+FAULTS = "drop=1%,reorder=1%,dup=0.5%,corrupt=0.1%,seed=1"
+# A lossy network takes longer.
+LOSSY_PATIENCE = 5
+
+
+def is_reliable(row):
+    """Whether a row is about reliable connections between two programs."""
+    name, words = row.server[0], row.server
+    transport = words[words.index("-c") + 1] if "-c" in words[:-1] else "RC"
+    kinds = ("ib_", "ibv_rc_", "ibv_srq_")
+    return (not (row.alone or row.bare or row.status) and name.startswith(kinds)
+            and transport not in ("UC", "UD"))
+
+
+def disturbed(row):
+    """The same row where packets are lost, doubled, damaged and overtaken."""
+    again = copy.copy(row)
+    again.run = row.run + ["--fault=" + FAULTS]
+    again.tags = row.tags + ["#disturbed"]
+    again.timeout = row.timeout * LOSSY_PATIENCE
+    return again
+
+
+def each_once(rows):
+    """One of the rows with the same command, in another topology each time."""
+    commands = {}
+    for row in rows:
+        commands.setdefault((row.command, tuple(row.run)), []).append(row)
+    return [same[index % len(same)] for index, same in enumerate(commands.values())]
 
 
 def expand(text):
