@@ -6,11 +6,11 @@
 //! fork child is another process: the parent's runtime is not touched there, and a new one is made
 //! when the child creates objects of its own.
 
+use crate::chaos::{self, Chaotic};
 use crate::counters::Published;
 use crate::error::Error;
 use crate::fork::ForkWord;
 use converb_agent::{FailureWords, JoinOptions, Membership};
-use converb_driver::Std;
 use converb_link::{Settings, Slot, UdpPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -20,14 +20,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 /// The driver over UDP.
-pub(crate) type Driver = converb_driver::Driver<UdpPort, Std>;
+pub(crate) type Driver = converb_driver::Driver<UdpPort, Chaotic>;
 /// A queue pair of that driver.
-pub(crate) type QueuePairHandle = converb_driver::QueuePairHandle<converb_link::EventSignal, Std>;
+pub(crate) type QueuePairHandle =
+    converb_driver::QueuePairHandle<converb_link::EventSignal, Chaotic>;
 /// A completion queue of that driver.
 pub(crate) type CompletionQueueHandle =
-    converb_driver::CompletionQueueHandle<converb_link::EventSignal, Std>;
+    converb_driver::CompletionQueueHandle<converb_link::EventSignal, Chaotic>;
 /// A completion channel of that driver.
-pub(crate) type ChannelHandle = converb_driver::Channel<converb_link::EventSignal, Std>;
+pub(crate) type ChannelHandle = converb_driver::Channel<converb_link::EventSignal, Chaotic>;
 
 /// A process's part in the network. It lives as long as the process.
 pub(crate) struct Runtime {
@@ -123,6 +124,7 @@ impl Runtime {
             .into_iter()
             .map(|(index, socket)| Slot { index, socket })
             .collect();
+        chaos::prepare();
         let settings = Settings::from_environment()
             .map_err(|error| Error::Network { reason: error.to_string() })?;
         let port = UdpPort::new(slots, settings)

@@ -1,13 +1,14 @@
 //! Shared receive queues: receives for several queue pairs.
 
 use crate::attributes::DeviceAttributes;
+use crate::chaos::Chaotic;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Element;
 use crate::memory_region::RuntimeRef;
 use crate::protection_domain::ProtectionDomain;
 use crate::runtime::Runtime;
-use converb_driver::{ReceiveQueue, Std};
+use converb_driver::ReceiveQueue;
 use converb_engine::work::{PostError, ReceiveRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct SharedReceiveQueue {
     domain: Arc<ProtectionDomain>,
     runtime: RuntimeRef,
-    handle: Arc<ReceiveQueue<Std>>,
+    handle: Arc<ReceiveQueue<Chaotic>>,
     entries_max: u32,
     number: u64,
     is_closed: AtomicBool,
@@ -120,7 +121,7 @@ impl SharedReceiveQueue {
         self.domain.context()
     }
 
-    pub(crate) fn handle(&self) -> &Arc<ReceiveQueue<Std>> {
+    pub(crate) fn handle(&self) -> &Arc<ReceiveQueue<Chaotic>> {
         &self.handle
     }
 }

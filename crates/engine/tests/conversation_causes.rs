@@ -133,7 +133,7 @@ fn a_vanished_peer_is_told_with_timeout_and_retries() {
         a.speaks();
     }
     let failures = a.failures();
-    let timeout_ns = 4096 << 14;
+    let timeout_ns = 3 * (4096 << 14);
     assert_eq!(failures[0].cause, Cause::NoAnswer { retries: 2, timeout_ns, timeout: 14 });
     assert_eq!(failures[0].psn.unwrap().value(), 100);
     assert_eq!(failures[1].cause.number(), 0x301);

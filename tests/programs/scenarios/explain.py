@@ -129,14 +129,14 @@ def vanished(bench):
     wanted = {
         "status": 12, "status_name": "IBV_WC_RETRY_EXC_ERR", "operation": "WRITE",
         "program": "ib_write_bw", "peer_address": topology.server_v4, "vendor_err": 0x204,
-        "numbers": {"retries": 7, "timeout_ns": 4096 << 15, "timeout": 15},
+        "numbers": {"retries": 7, "timeout_ns": 3 * (4096 << 15), "timeout": 15},
         "side": "requester", "has_completion": True,
     }
     for name, value in wanted.items():
         if failure[name] != value:
             raise Failure("%s is %r, not %r, in %r" % (name, failure[name], value, failure))
-    words = ("no ACK for PSN 0x%x after 7 retries of 134 ms (timeout 15) to %s"
-             % (failure["psn"], topology.server_v4))
+    words = ("no ACK for PSN 0x%x after 7 retries of %s ms (timeout 15) to %s"
+             % (failure["psn"], 3 * (4096 << 15) // 10 ** 6, topology.server_v4))
     if failure["explanation"] != words:
         raise Failure("it says %r, not %r" % (failure["explanation"], words))
     flushed = [entry for entry in told if entry["cause"] == "Flushed"]

@@ -24,17 +24,22 @@ impl Requester {
         aeth: Aeth,
     ) {
         let is_ack = matches!(aeth.syndrome, Syndrome::Ack { .. });
-        // An ACK may be of anything ever sent. A NAK answers what is in flight now: after going
-        // back, one for a packet that was not sent again yet is an old one.
-        let (limit, sent) = if is_ack { (psn.plus(1), self.sent_end) } else { (psn, self.cursor) };
-        let sent = sent.since(self.unacknowledged);
+        // It may be of anything ever sent, and everything before it was executed in any case.
+        let limit = if is_ack { psn.plus(1) } else { psn };
         let distance = limit.since(self.unacknowledged);
-        if distance > sent || (!is_ack && distance == sent) {
+        if distance > self.sent_end.since(self.unacknowledged) {
             Counters::count(&env.counters.dropped_stale_response);
             return;
         }
+        // What a NAK says of its packet is about what is in flight now: after going back, one for
+        // a packet that was not sent again yet is an old one.
+        let is_old = !is_ack && distance >= self.cursor.since(self.unacknowledged);
         let complete = self.advance(identity, env, outbox, limit);
         if outbox.failed {
+            return;
+        }
+        if is_old {
+            Counters::count(&env.counters.dropped_stale_response);
             return;
         }
         match aeth.syndrome {
