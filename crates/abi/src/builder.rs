@@ -177,7 +177,12 @@ unsafe extern "C" fn complete(queue_pair: *mut ibv_qp_ex) -> c_int {
 unsafe extern "C" fn abort(queue_pair: *mut ibv_qp_ex) {
     guard::value((), || {
         // SAFETY: the program is between start and complete, so it holds the lock.
-        unsafe { QueuePairObject::from_pointer(queue_pair).builder.lock.unlock() };
+        unsafe {
+            let builder = &QueuePairObject::from_pointer(queue_pair).builder;
+            // Nothing of it is posted, even if the program goes on without another start.
+            (*builder.draft.get()).clear();
+            builder.lock.unlock();
+        }
     });
 }
 
@@ -297,7 +302,9 @@ unsafe extern "C" fn set_ud_addr(
 ) {
     // SAFETY: the handle is alive, and the program is between start and complete.
     unsafe {
-        let destination = send_requests::datagram_destination(handle, qpn, queue_key);
+        let object = QueuePairObject::from_pointer(queue_pair);
+        let destination =
+            send_requests::datagram_destination(handle, object.queue_pair(), qpn, queue_key);
         draft(queue_pair, |draft| match draft.works.last_mut() {
             Some(work) => work.destination = destination,
             None => draft.mistake = Some(Errno::INVALID),

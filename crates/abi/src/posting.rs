@@ -70,7 +70,8 @@ unsafe fn post_send_batch<const REQUESTS: usize, const PIECES: usize>(
         // SAFETY: the caller's promise.
         let operation = unsafe { send_requests::operation(work) };
         // SAFETY: the caller's promise: only datagrams have a destination in the union.
-        let destination = is_datagram.then(|| unsafe { send_requests::destination(work) });
+        let destination =
+            is_datagram.then(|| unsafe { send_requests::destination(work, queue_pair) });
         let (given, operation) = match (given, operation) {
             (Ok(given), Ok(operation)) if given.len() <= PIECES => (given, operation),
             _ => {

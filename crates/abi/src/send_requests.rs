@@ -4,7 +4,7 @@ use crate::guard::Errno;
 use crate::layout::{RemoteWork, ibv_ah, ibv_send_wr, ibv_sge};
 use crate::objects::AddressHandleObject;
 use converb::work::{DatagramDestination, Operation, RemoteAddress, ScatterGather, SendFlags};
-use converb::{Qpn, Rkey};
+use converb::{Qpn, QueuePair, Rkey};
 use core::ffi::c_int;
 
 /// `enum ibv_wr_opcode`.
@@ -58,15 +58,21 @@ pub(crate) unsafe fn operation(work: &ibv_send_wr) -> Result<Operation, Errno> {
     })
 }
 
-/// Where a datagram goes; `None` without an address handle.
+/// Where a datagram goes; `None` without an address handle, and for one of another protection
+/// domain than the queue pair's (IBA 10.2.2.2).
 ///
 /// # Safety
 /// The union holds the destination of a datagram, whose address handle is null or alive.
-pub(crate) unsafe fn destination(work: &ibv_send_wr) -> Option<DatagramDestination> {
+pub(crate) unsafe fn destination(
+    work: &ibv_send_wr,
+    queue_pair: &QueuePair,
+) -> Option<DatagramDestination> {
     // SAFETY: the caller's promise.
     let datagram = unsafe { work.wr.ud };
     // SAFETY: the caller's promise.
-    unsafe { datagram_destination(datagram.ah, datagram.remote_qpn, datagram.remote_qkey) }
+    unsafe {
+        datagram_destination(datagram.ah, queue_pair, datagram.remote_qpn, datagram.remote_qkey)
+    }
 }
 
 /// As [`destination`], from its parts.
@@ -75,6 +81,7 @@ pub(crate) unsafe fn destination(work: &ibv_send_wr) -> Option<DatagramDestinati
 /// The address handle is null or alive.
 pub(crate) unsafe fn datagram_destination(
     handle: *mut ibv_ah,
+    queue_pair: &QueuePair,
     qpn: u32,
     queue_key: u32,
 ) -> Option<DatagramDestination> {
@@ -82,7 +89,8 @@ pub(crate) unsafe fn datagram_destination(
         return None;
     }
     // SAFETY: the caller's promise.
-    let path = unsafe { AddressHandleObject::from_pointer(handle) }.path();
+    let handle = unsafe { AddressHandleObject::from_pointer(handle) };
+    let path = handle.belongs_to(queue_pair.domain()).then(|| handle.path())?;
     Some(DatagramDestination { path, qpn: Qpn::new(qpn), queue_key })
 }
 

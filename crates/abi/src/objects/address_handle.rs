@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct AddressHandleObject {
     public: UnsafeCell<ibv_ah>,
     path: AddressVector,
-    _domain: Arc<ProtectionDomain>,
+    domain: Arc<ProtectionDomain>,
 }
 
 c_object!(AddressHandleObject, ibv_ah);
@@ -20,6 +20,11 @@ c_object!(AddressHandleObject, ibv_ah);
 impl AddressHandleObject {
     pub(crate) fn path(&self) -> AddressVector {
         self.path
+    }
+
+    /// Whether it was made in this protection domain.
+    pub(crate) fn belongs_to(&self, domain: &Arc<ProtectionDomain>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
     }
 
     /// # Safety
@@ -33,7 +38,7 @@ impl AddressHandleObject {
         let path = crate::address::path(object.domain().context(), attributes)?;
         let public =
             ibv_ah { context: object.context_pointer(), pd: domain, handle: next_handle() };
-        Ok(Self { public: UnsafeCell::new(public), path, _domain: Arc::clone(object.domain()) }
+        Ok(Self { public: UnsafeCell::new(public), path, domain: Arc::clone(object.domain()) }
             .into_pointer())
     }
 }

@@ -26,6 +26,6 @@ pub(crate) use hop_limit::{USUAL as USUAL_HOP_LIMIT, hop_limit, hop_limit_of};
 pub(crate) use name::{Endpoint, SocketName, parse as parse_name};
 pub use options::{Family, prepare_slot_socket};
 pub(crate) use options::{family_of, local_port, open_sender};
-pub(crate) use overflow::overflow_count;
+pub(crate) use overflow::{overflow_count, overflows_so_far};
 pub(crate) use pktinfo::{local_address, source_address};
 pub(crate) use tos::{traffic_class, traffic_class_of};

@@ -16,7 +16,9 @@ use crate::fault::{Faults, NEVER};
 use crate::memory::ProgramMemory;
 use crate::random::random;
 use crate::signal::EventSignal;
-use crate::socket::{Family, family_of, local_port, open_sender, prepare_slot_socket};
+use crate::socket::{
+    Family, family_of, local_port, open_sender, overflows_so_far, prepare_slot_socket,
+};
 use converb_driver::{Interest, Port, Received, Sent, Woken};
 use converb_engine::Time;
 use converb_wire::Bth;
@@ -68,7 +70,8 @@ impl UdpPort {
                 prepare_slot_socket(slot.socket.as_fd(), settings.receive_buffer_bytes_max)?;
             receive_buffer_bytes = receive_buffer_bytes.min(bytes);
             let port = local_port(slot.socket.as_fd())?;
-            sockets.push(Arriving { slot, port, overflows: AtomicU32::new(0) });
+            let overflows = AtomicU32::new(overflows_so_far(slot.socket.as_fd()));
+            sockets.push(Arriving { slot, port, overflows });
         }
         let family = match sockets.first() {
             Some(arriving) => family_of(arriving.slot.socket.as_fd())?,

@@ -4,11 +4,11 @@
 
 enum { GRH = 40 };
 
-static struct ibv_ah *handle_of_target(void)
+static struct ibv_ah *handle_of_target(struct ibv_pd *pd)
 {
     struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1,
                                .grh = {.dgid = target.gid, .sgid_index = 0, .hop_limit = 64}};
-    struct ibv_ah *ah = ibv_create_ah(initiator.pd, &attr);
+    struct ibv_ah *ah = ibv_create_ah(pd, &attr);
     CHECK(ah);
     return ah;
 }
@@ -53,7 +53,7 @@ void try_datagrams(void)
     connect_ends(terms);
     for (int number = 0; number < 4; number++)
         receive(&target, 1 + number, number == 3 ? GRH + 63 : 4096);
-    struct ibv_ah *ah = handle_of_target();
+    struct ibv_ah *ah = handle_of_target(initiator.pd);
     struct request request = simple(IBV_WR_SEND, 64), other;
     request.ah = ah;
     request.qpn = target.qp->qp_num;
@@ -74,6 +74,11 @@ void try_datagrams(void)
     other = request;
     other.ah = NULL;
     stops("a datagram to nowhere", other, IBV_WC_LOC_QP_OP_ERR);
+    struct ibv_pd *foreign = ibv_alloc_pd(initiator.context);
+    CHECK(foreign);
+    other.ah = handle_of_target(foreign);
+    stops("an address handle of another domain", other, IBV_WC_LOC_QP_OP_ERR);
+    CHECK(!ibv_destroy_ah(other.ah) && !ibv_dealloc_pd(foreign));
     other = request;
     other.pieces[0].lkey ^= 0x100;
     stops("a datagram with a wrong lkey", other, IBV_WC_LOC_PROT_ERR);
