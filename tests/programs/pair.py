@@ -120,7 +120,7 @@ def run_row(bench, row):
                   for word in row.server]
     deadline = time.monotonic() + row.timeout
     server = bench.start(topology.server, row_server, "program" if row.alone else "server",
-                         row.bare, row.run)
+                         row.bare, row.run, environment=row.environment)
     processes = [server]
     if row.alone:
         judged = server
@@ -130,7 +130,8 @@ def run_row(bench, row):
                  for word in row.client]
         words = [word.replace("@file", scratch_file(bench, "client")) if "@file" in word else word
                  for word in words]
-        judged = bench.start(topology.client, words, "client", row.bare, row.run)
+        judged = bench.start(topology.client, words, "client", row.bare, row.run,
+                             environment=row.environment)
         processes.insert(0, judged)
     for process in processes:
         bench.finish(process, deadline, row.status if process is judged else 0)

@@ -18,6 +18,7 @@ A line `rows N` says how many rows there must be: a table that lost some does no
 import copy
 import re
 import shlex
+import zlib
 
 EVERYWHERE = ("lo", "veth1500", "veth9000")
 
@@ -38,6 +39,7 @@ class Row:
         self.port = None
         self.status = 0
         self.out, self.no, self.run, self.tags = [], [], [], []
+        self.environment = {}
         self.alone = self.bare = self.exclusive = False
         for name, value in options:
             if name in ("alone", "bare", "exclusive"):
@@ -87,6 +89,15 @@ def disturbed(row):
     again = copy.copy(row)
     again.run = row.run + ["--fault=" + FAULTS]
     again.tags = row.tags + ["#disturbed"]
+    again.timeout = row.timeout * LOSSY_PATIENCE
+    return again
+
+
+def chaotic(row):
+    """The same row where threads pause at locks for as long as a seed says."""
+    again = copy.copy(row)
+    again.environment = {"CONVERB_CHAOS": str(zlib.crc32(row.name.encode()))}
+    again.tags = row.tags + ["#chaotic"]
     again.timeout = row.timeout * LOSSY_PATIENCE
     return again
 
