@@ -41,7 +41,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// `Invalid` for a range that wraps or remote rights to write without local ones, `TooMany`,
-    /// or why the network cannot be joined.
+    /// `Forked` for a domain that this process's parent has registered memory with, or why the network cannot be joined.
     pub unsafe fn register(
         domain: &Arc<ProtectionDomain>,
         spec: RegionSpec,
@@ -67,6 +67,7 @@ impl MemoryRegion {
         own: Option<Box<[AtomicU8]>>,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Runtime::get()?;
+        domain.belong_to(runtime.number())?;
         let region =
             runtime.check()?.register(domain.key(), spec).map_err(|error| match error {
                 KeyError::TableFull => Error::TooMany("memory regions"),

@@ -82,6 +82,8 @@ counters! {
     fault_overflow,
     /// Calls that failed because the program has closed our descriptors.
     descriptors_lost,
+    /// Times that all descriptors which the program had closed were replaced.
+    descriptors_replaced,
 }
 
 /// One count.

@@ -32,5 +32,6 @@ pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};
 pub use udp::{
-    FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings, Slot, UdpPort,
+    FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings, Slot, SlotSource,
+    UdpPort,
 };
