@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::protection_domain::ProtectionDomain;
 use crate::runtime::Runtime;
+use converb_driver::Port;
 use converb_engine::memory::{Access, KeyError, RegionSpec};
 use converb_engine::work::ScatterGather;
 use converb_wire::Rkey;
@@ -68,13 +69,15 @@ impl MemoryRegion {
     ) -> Result<Arc<Self>, Error> {
         let runtime = Runtime::get()?;
         domain.belong_to(runtime.number())?;
-        let region =
-            runtime.check()?.register(domain.key(), spec).map_err(|error| match error {
-                KeyError::TableFull => Error::TooMany("memory regions"),
-                _ => Error::Invalid(
-                    "the range wraps around, or remote access to write lacks local access to write",
-                ),
-            })?;
+        let driver = runtime.check()?;
+        // Now, where the program expects changes, and not by another thread at the first transfer.
+        driver.port().memory().arm();
+        let region = driver.register(domain.key(), spec).map_err(|error| match error {
+            KeyError::TableFull => Error::TooMany("memory regions"),
+            _ => Error::Invalid(
+                "the range wraps around, or remote access to write lacks local access to write",
+            ),
+        })?;
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             runtime: RuntimeRef(runtime),
