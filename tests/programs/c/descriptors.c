@@ -4,7 +4,9 @@
  *
  * Usage: descriptors loop|range|from|null|socket [idle]
  *
- * `null` and `socket` do not close: another file takes the place of each. With `idle` nobody calls
+ * `null` and `socket` do not close: another file takes the place of each. (`socket` is in no table: no
+ * call fails on a stranger's socket, and on a busy machine that is found too late for a connection
+ * with common time-outs.) With `idle` nobody calls
  * the library for longer than the agent keeps a slot for someone who has hung up.
  */
 #define _GNU_SOURCE

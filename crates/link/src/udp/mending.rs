@@ -80,22 +80,18 @@ impl UdpPort {
     /// files that are not ours: packets end it only while they are what they were when it began.
     /// But those who wait again and again do not look each time.
     pub(super) fn wait_on(&self, watched: &Watched<'_>, interest: Interest) -> Woken {
-        let mut timeout = interest.timeout.unwrap_or(LONGEST).min(LONGEST);
-        let is_long = interest.receivable && timeout > SHORT;
-        if is_long && !self.has_lost_descriptors() && !self.doubt_descriptors() {
-            let woken = wait(watched, interest, SHORT);
-            if woken != Woken::default() {
+        let end = interest.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let left = end.map_or(LONGEST, |end| end.saturating_duration_since(Instant::now()));
+            let has_looked = left <= SHORT || self.doubt_descriptors();
+            let is_lost = self.has_lost_descriptors();
+            let longest = if has_looked && !is_lost { LONGEST } else { SHORT };
+            let woken = wait(watched, interest, left.min(longest));
+            // With something lost the caller is to mend.
+            if woken != Woken::default() || is_lost || left <= longest && end.is_some() {
                 return woken;
             }
-            timeout -= SHORT;
-            self.doubt_descriptors();
         }
-        // Then the caller mends soon.
-        wait(
-            watched,
-            interest,
-            if self.has_lost_descriptors() { timeout.min(SHORT) } else { timeout },
-        )
     }
 
     /// Replaces what is lost, unless another thread is at it.
