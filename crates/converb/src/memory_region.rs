@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::protection_domain::ProtectionDomain;
 use crate::runtime::Runtime;
+use converb_driver::Port;
 use converb_engine::memory::{Access, KeyError, RegionSpec};
 use converb_engine::work::ScatterGather;
 use converb_wire::Rkey;
@@ -41,7 +42,7 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// `Invalid` for a range that wraps or remote rights to write without local ones, `TooMany`,
-    /// or why the network cannot be joined.
+    /// `Forked` for a domain that this process's parent has registered memory with, or why the network cannot be joined.
     pub unsafe fn register(
         domain: &Arc<ProtectionDomain>,
         spec: RegionSpec,
@@ -67,13 +68,16 @@ impl MemoryRegion {
         own: Option<Box<[AtomicU8]>>,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Runtime::get()?;
-        let region =
-            runtime.check()?.register(domain.key(), spec).map_err(|error| match error {
-                KeyError::TableFull => Error::TooMany("memory regions"),
-                _ => Error::Invalid(
-                    "the range wraps around, or remote access to write lacks local access to write",
-                ),
-            })?;
+        domain.belong_to(runtime.number())?;
+        let driver = runtime.check()?;
+        // Now, where the program expects changes, and not by another thread at the first transfer.
+        driver.port().memory().arm();
+        let region = driver.register(domain.key(), spec).map_err(|error| match error {
+            KeyError::TableFull => Error::TooMany("memory regions"),
+            _ => Error::Invalid(
+                "the range wraps around, or remote access to write lacks local access to write",
+            ),
+        })?;
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             runtime: RuntimeRef(runtime),

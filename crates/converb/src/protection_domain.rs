@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct ProtectionDomain {
     context: Arc<Context>,
     number: u32,
+    /// The number of the runtime that its memory regions are registered with; 0 before there are.
+    runtime: AtomicU32,
 }
 
 impl ProtectionDomain {
@@ -20,7 +22,7 @@ impl ProtectionDomain {
         // Numbers are never used twice in a process: 2^32 domains take years.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { context: Arc::clone(context), number })
+        Arc::new(Self { context: Arc::clone(context), number, runtime: AtomicU32::new(0) })
     }
 
     /// The device it belongs to.
@@ -43,6 +45,17 @@ impl ProtectionDomain {
         access: Access,
     ) -> Result<Arc<MemoryRegion>, Error> {
         MemoryRegion::allocate(self, length, access)
+    }
+
+    /// Ties the domain to the process that first registers memory with it.
+    ///
+    /// # Errors
+    /// `Forked` in a child of that process: the domain's queue pairs, there, would not find it.
+    pub(crate) fn belong_to(&self, runtime: u32) -> Result<(), Error> {
+        match self.runtime.compare_exchange(0, runtime, Ordering::Relaxed, Ordering::Relaxed) {
+            Err(owner) if owner != runtime => Err(Error::Forked),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn key(&self) -> memory::ProtectionDomain {

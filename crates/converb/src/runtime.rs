@@ -11,6 +11,7 @@ use crate::counters::Published;
 use crate::error::Error;
 use crate::fork::ForkWord;
 use converb_agent::{FailureWords, JoinOptions, Membership};
+use converb_driver::Port;
 use converb_link::{Settings, Slot, UdpPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -43,6 +44,10 @@ pub(crate) struct Runtime {
 
 /// How often counters are published and rings of dead processes forgotten.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a thread of the program's may be held up to fetch slots again that the program has
+/// closed; an agent answers within a millisecond, unless it has lost the processor.
+const FETCH_LIMIT: Duration = Duration::from_millis(100);
 
 /// The runtime of the process, or of the parent it was forked from.
 static CURRENT: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
@@ -80,6 +85,11 @@ impl Runtime {
     /// Whether this process made it, and not the one it was forked from.
     pub(crate) fn is_ours(&self) -> bool {
         self.word.runtime.is_owner(self.number)
+    }
+
+    /// Its number, which is another one in every generation of children.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
     }
 
     /// # Errors
@@ -133,6 +143,10 @@ impl Runtime {
         if let Some(relay) = relay {
             port.set_relay(Box::new(relay));
         }
+        port.set_slot_source(Box::new(|| {
+            let deadline = Instant::now() + FETCH_LIMIT;
+            Self::current()?.membership.fetch_slots_again(deadline).ok()
+        }));
         let driver = Driver::new(port);
         watch_forks();
         Ok(Self {
@@ -170,6 +184,10 @@ impl Runtime {
                 refreshed = Instant::now();
                 self.publish_counters();
                 self.membership.refresh_rings();
+                // A program that closes all descriptors and then only waits may have nobody who
+                // notices, and its slots are not kept for it for ever.
+                self.driver.port().check_descriptors();
+                self.driver.port().mend();
             }
             let Some(descriptor) = self.membership.watch_fd() else { return };
             let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];

@@ -99,6 +99,14 @@ pub trait Port: Send + Sync + 'static {
     /// Ends one [`wait`](Self::wait), the current or the next.
     fn wake(&self);
 
+    /// Makes good what the program has broken, if it has: called often, and with no lock held. May
+    /// wait for others, but not for long.
+    fn mend(&self) {}
+
+    /// An answer is missing, or a packet that a wait had promised: looks whether the port itself is
+    /// the reason, for [`mend`](Self::mend) to do something about it. Returns at once.
+    fn doubt(&self) {}
+
     /// The program's memory.
     fn memory(&self) -> &Self::Memory;
 

@@ -86,6 +86,8 @@ counters! {
     capture_failed,
     /// Calls that failed because the program has closed our descriptors.
     descriptors_lost,
+    /// Times that all descriptors which the program had closed were replaced.
+    descriptors_replaced,
 }
 
 /// One count.

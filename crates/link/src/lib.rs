@@ -34,5 +34,5 @@ pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};
 pub use udp::{
     CAPTURE_VARIABLE, FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings,
-    Slot, UdpPort,
+    Slot, SlotSource, UdpPort,
 };

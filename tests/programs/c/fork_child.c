@@ -29,6 +29,7 @@ static void in_the_child(struct side *parents, struct ibv_qp *qp, struct ibv_mr 
     CHECK(ibv_poll_cq(parents->cq, 1, &wc) < 0);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EIO);
+    CHECK(!ibv_reg_mr(parents->pd, memory, 8, IBV_ACCESS_LOCAL_WRITE) && errno == EIO);
 
     static char own[256];
     struct side side = {0};

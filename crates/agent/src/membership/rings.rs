@@ -68,10 +68,12 @@ impl Rings {
         self.bell.clear();
     }
 
-    /// Forgets the rings of those who do not own their slots any more.
+    /// Forgets the rings of those who do not own their slots any more, and those we cannot ring.
     fn forget(&self, table: BorrowedFd<'_>) {
         self.generations().retain(|&slot, generation| {
-            let is_current = table::generation(table, slot) == Some(*generation);
+            // One whose bell our program has closed is asked for again.
+            let is_current =
+                table::generation(table, slot) == Some(*generation) && self.others.has_bell(slot);
             if !is_current {
                 self.others.remove(slot);
             }

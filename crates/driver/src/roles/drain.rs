@@ -220,6 +220,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             };
             let Some((qpn, deadline)) = due else { return };
             let Some(handle) = self.table.read().find(qpn).cloned() else { continue };
+            self.port.doubt();
             {
                 let keys = self.keys.read();
                 let mut protocol = handle.protocol.lock();

@@ -22,6 +22,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     pub fn wait_event(&self, channel: &Channel<P::Signal, S>, give_up: &dyn Fn() -> bool) {
         self.event_waiters.fetch_add(1, Ordering::AcqRel);
         loop {
+            self.port.mend();
             let mut look = self.drain();
             while look == Look::Packets {
                 look = self.drain();

@@ -21,6 +21,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         self.look(true);
         let looked_at = self.drained_at.load(Ordering::Relaxed);
         self.polled_at.store(looked_at, Ordering::Release);
+        self.port.mend();
         completion_queue.take(completions)
     }
 }

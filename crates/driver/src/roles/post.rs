@@ -25,6 +25,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         if !matches!(result, Err((0, _))) {
             queue_pair.reply.replied();
             self.kick(queue_pair);
+            self.port.mend();
         }
         result
     }

@@ -6,7 +6,7 @@
 
 use crate::driver::Driver;
 use crate::facade::{Facade, Mutex};
-use crate::port::{Interest, Port};
+use crate::port::{Interest, Port, Woken};
 use crate::roles::drain::Look;
 use converb_engine::Time;
 use core::time::Duration;
@@ -23,7 +23,9 @@ impl<P: Port, S: Facade> Driver<P, S> {
     /// The life of the progress thread; ends after [`stop`](Self::stop).
     pub fn run_progress(&self) {
         let mut pause = PAUSE_MIN;
+        let mut expects_packets = false;
         while !self.stopping.load(Ordering::Acquire) {
+            self.port.mend();
             if self.somebody_polls() {
                 self.keep_away(&mut pause);
                 // Who waits for an event fell asleep before these were known.
@@ -36,6 +38,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
             // wait for who sleeps.
             self.progress_looks_again.store(false, Ordering::Release);
             let mut look = self.drain();
+            if core::mem::take(&mut expects_packets) && look == Look::Nothing {
+                // Another thread was faster, or it was not this port's packets that ended the wait.
+                self.port.doubt();
+            }
             for _ in 1..BATCHES_PER_TURN {
                 if look != Look::Packets {
                     break;
@@ -49,7 +55,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 continue;
             }
             pause = PAUSE_MIN;
-            self.sleep();
+            expects_packets = self.sleep().receivable;
         }
     }
 
@@ -75,7 +81,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     }
 
     /// Waits for packets, room to send or the next deadline.
-    fn sleep(&self) {
+    fn sleep(&self) -> Woken {
         let deadline = {
             let mut timers = self.timers.lock();
             let deadline = timers.next();
@@ -84,7 +90,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
         };
         let timeout = (deadline < Time::NEVER).then(|| deadline.since(self.port.now()));
         let sendable = self.outlet.is_blocked();
-        self.port.wait(Interest { receivable: true, sendable, timeout });
+        let woken = self.port.wait(Interest { receivable: true, sendable, timeout });
         self.timers.lock().sleeper = None;
+        woken
     }
 }

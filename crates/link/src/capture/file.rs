@@ -1,17 +1,17 @@
 //! The file that packets are written to.
 
 use super::pcapng::{Record, write_packet, write_preamble};
+use crate::kept::Kept;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// What a process writes to the capture file. Several processes append to one file, each whole
 /// blocks at a time.
 pub(crate) struct Capture {
-    file: OwnedFd,
+    file: Kept,
     pending: Mutex<Vec<u8>>,
     /// Nothing more is written: a part of a block was, or nothing could be.
     has_failed: AtomicBool,
@@ -24,7 +24,7 @@ impl Capture {
     /// When it cannot be opened or written.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-        let file = crate::raise(open(path, flags, Mode::from_raw_mode(0o600))?);
+        let file = Kept::new(open(path, flags, Mode::from_raw_mode(0o600))?);
         let mut preamble = Vec::new();
         write_preamble(&mut preamble);
         let capture =
@@ -49,7 +49,9 @@ impl Capture {
             return true;
         }
         let result = loop {
-            match rustix::io::write(&self.file, &pending) {
+            // The program may have closed it: then the capture ends.
+            let Some(file) = self.file.get() else { break Err(Errno::BADF) };
+            match rustix::io::write(file, &pending) {
                 Err(Errno::INTR) => (),
                 result => break result,
             }
@@ -65,7 +67,7 @@ impl Capture {
     }
 
     /// What it writes to.
-    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+    pub(crate) const fn descriptor(&self) -> &Kept {
         &self.file
     }
 }

@@ -11,6 +11,7 @@
 mod layout;
 mod peers;
 
+use crate::kept::Kept;
 use crate::udp::Relayed;
 use converb_driver::Received;
 use layout::{Description, FEATURES, MAGIC, Memory, VERSION};
@@ -43,7 +44,7 @@ pub struct RingReceiver {
 /// A sending end of a ring.
 pub struct RingSender {
     memory: Memory,
-    bell: OwnedFd,
+    bell: Kept,
 }
 
 impl RingReceiver {
@@ -139,7 +140,7 @@ impl RingSender {
         if header.version != VERSION || header.features & !FEATURES != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        Ok(Self { memory, bell: crate::raise(bell) })
+        Ok(Self { memory, bell: Kept::new(bell) })
     }
 
     /// Puts a packet in. Returns false if there is no room, or the packet is not one that rings
@@ -152,8 +153,15 @@ impl RingSender {
             return false;
         }
         // It fails only if the number of unread rings is as large as it can be.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        if let Some(bell) = self.bell.get() {
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
         true
+    }
+
+    /// Whether the program has left us the bell. Without, packets wait until the receiver looks.
+    pub fn has_bell(&self) -> bool {
+        self.bell.is_open()
     }
 }
 

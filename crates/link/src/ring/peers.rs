@@ -1,6 +1,7 @@
 //! The rings of this host's processes, by the slots that they have.
 
 use super::{RingReceiver, RingSender};
+use crate::kept::Kept;
 use crate::udp::{Relay, Relayed};
 use converb_driver::Received;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub struct Peers {
     /// Only one thread takes packets at a time, so it never waits for this lock.
     own: Mutex<RingReceiver>,
-    /// What `own` is woken by.
-    bell: OwnedFd,
+    /// What `own` is woken by. Once the program has closed it there is none: packets in the ring
+    /// are found whenever somebody looks at the port.
+    bell: Kept,
     others: Arc<Others>,
 }
 
@@ -39,7 +41,7 @@ impl Peers {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(own: RingReceiver, others: Arc<Others>) -> std::io::Result<Self> {
-        let bell = crate::raise(own.bell().try_clone_to_owned()?);
+        let bell = Kept::new(own.bell().try_clone_to_owned()?);
         Ok(Self { own: Mutex::new(own), bell, others })
     }
 }
@@ -106,6 +108,11 @@ impl Others {
         drop(old);
     }
 
+    /// Whether the ring of `slot` can be used fully; see [`RingSender::has_bell`].
+    pub fn has_bell(&self, slot: u16) -> bool {
+        self.find(slot).is_some_and(|ring| ring.has_bell())
+    }
+
     /// The process that had `slot` is gone.
     pub fn remove(&self, slot: u16) {
         let mut by_slot = self.by_slot.write().unwrap_or_else(PoisonError::into_inner);
@@ -134,10 +141,20 @@ impl Relay for Peers {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.as_fd())
+        self.bell.get()
     }
 
     fn quieten(&self) {
-        let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        if let Some(bell) = self.bell.get()
+            && !matches!(rustix::io::read(bell, &mut [0u8; 8]), Ok(8) | Err(Errno::AGAIN))
+        {
+            self.check();
+        }
+    }
+
+    fn check(&self) {
+        if !self.bell.is_open() {
+            self.bell.clear();
+        }
     }
 }

@@ -51,9 +51,9 @@ pub fn prepare_slot_socket(
     receive_buffer_bytes(socket)
 }
 
-/// Opens a socket that sends: unbound but for a port of the kernel's choice, which it returns.
-/// What is sent *to* that port is dropped.
-pub(crate) fn open_sender(family: Family) -> Result<(OwnedFd, u16), Errno> {
+/// Opens a socket that sends: unbound but for `port`, or for 0 one of the kernel's choice, which
+/// it returns. What is sent *to* that port is dropped.
+pub(crate) fn open_sender(family: Family, port: u16) -> Result<(OwnedFd, u16), Errno> {
     let domain = if family == Family::Dual { libc::AF_INET6 } else { libc::AF_INET };
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers.
@@ -73,7 +73,7 @@ pub(crate) fn open_sender(family: Family) -> Result<(OwnedFd, u16), Errno> {
     option::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_BYTES)?;
     option::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
     discover_path_mtu(socket.as_fd(), family)?;
-    let anywhere = name::Endpoint { ip: core::net::Ipv6Addr::UNSPECIFIED, scope: 0, port: 0 };
+    let anywhere = name::Endpoint { ip: core::net::Ipv6Addr::UNSPECIFIED, scope: 0, port };
     let anywhere = match family {
         Family::Dual => anywhere,
         Family::Inet4 => {

@@ -5,7 +5,6 @@
 
 use super::faults::{ArrivingFaults, DAMAGED, DROPPED};
 use super::flow::{Flow, Share, actual_word, identification_of, word_of};
-use super::port::Slot;
 use super::recorder::{Recorder, Seen};
 use super::relay::{Relay, Relayed};
 use super::source::Sources;
@@ -13,6 +12,7 @@ use crate::capture::Direction;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::Decision;
+use crate::kept::Kept;
 use crate::socket::{
     Arrival, Endpoint, Entries, hop_limit_of, local_address, overflow_count, parse_name, receive,
     segment_bytes, traffic_class_of,
@@ -22,7 +22,6 @@ use converb_engine::Address;
 use converb_wire::{Bth, icrc};
 use core::net::Ipv6Addr;
 use rustix::io::Errno;
-use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// Packets that came in, not all looked at yet.
@@ -88,10 +87,18 @@ impl Message {
 
 /// A socket that packets come by.
 pub(crate) struct Arriving {
-    pub(crate) slot: Slot,
+    pub(crate) index: u16,
+    pub(crate) socket: Kept,
     pub(crate) port: u16,
     /// Its count of datagrams lost for lack of room, as last told by the kernel.
     pub(crate) overflows: core::sync::atomic::AtomicU32,
+}
+
+impl Arriving {
+    /// Whether there is a descriptor, though the program may have closed it.
+    pub(crate) fn is_there(&self) -> bool {
+        self.socket.get().is_some()
+    }
 }
 
 impl Incoming {
@@ -126,7 +133,10 @@ impl Incoming {
         for step in 0..sockets.len() {
             let index = (self.turn + step) % sockets.len();
             let arrivals = &mut self.arrivals[..self.offered];
-            let socket = sockets[index].slot.socket.as_fd();
+            let Some(socket) = sockets[index].socket.get() else {
+                counters.descriptors_lost.add(1);
+                continue;
+            };
             counters.receive_calls.add(1);
             match receive(socket, &mut self.buffers, BUFFER_BYTES, arrivals) {
                 Ok(count) => {

@@ -4,13 +4,15 @@
 //! leaves from, `sender.rs` owns those sockets. In: `incoming.rs` splits what arrived and checks
 //! each packet just before it is used, `source.rs` knows whose IPv4 Identification to expect.
 //! `flow.rs` is the invariant CRC, `waiting.rs` waits and wakes, `relay.rs` is how packets reach
-//! the process they belong to when the kernel gave them to another, `faults/` loses and damages
-//! packets if it is told to, `recorder.rs` writes them down.
+//! the process they belong to when the kernel gave them to another, `mending.rs` goes on after the
+//! program has closed our descriptors, `faults/` loses and damages packets if it is told to,
+//! `recorder.rs` writes them down.
 
 mod destination;
 mod faults;
 mod flow;
 mod incoming;
+mod mending;
 mod outgoing;
 mod port;
 mod recorder;
@@ -22,6 +24,7 @@ mod source;
 mod waiting;
 
 pub use incoming::Incoming;
+pub use mending::SlotSource;
 pub use outgoing::Outgoing;
 pub use port::{Slot, UdpPort};
 pub use relay::{Relay, Relayed};

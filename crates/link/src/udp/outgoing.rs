@@ -136,6 +136,7 @@ impl Outgoing {
         if self.departure.faults.is_some() {
             self.send_through_faults();
         }
+        let mut may_reopen = true;
         while self.first < self.live {
             let run = &self.runs[self.first];
             if run.way.open.is_none() {
@@ -160,6 +161,13 @@ impl Outgoing {
                     self.departure.senders.set_blocked(sender, true);
                     self.departure.counters.send_full.add(1);
                     return Sent::Full;
+                }
+                // The program has closed it: nothing is lost if it can be had again. Once, that
+                // nobody spins.
+                Err(Errno::BADF | Errno::NOTSOCK) if may_reopen => {
+                    may_reopen = false;
+                    self.departure.counters.descriptors_lost.add(1);
+                    self.departure.senders.reopen(sender);
                 }
                 Err(error) => self.handle_refusal(error),
             }

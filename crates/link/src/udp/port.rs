@@ -3,16 +3,18 @@
 use super::destination::Destinations;
 use super::faults::{ArrivingFaults, DepartingFaults};
 use super::incoming::{Arriving, Incoming};
+use super::mending::Mending;
 use super::outgoing::{Departure, Outgoing, slot_of};
 use super::recorder::Recorder;
 use super::relay::Relay;
 use super::sender::Senders;
 use super::settings::Settings;
-use super::waiting::{SLOTS_MAX, Waker, Watched, wait};
+use super::waiting::{SLOTS_MAX, Waker, Watched};
 use crate::capture::Capture;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::{Faults, NEVER};
+use crate::kept::Kept;
 use crate::memory::ProgramMemory;
 use crate::random::random;
 use crate::signal::EventSignal;
@@ -24,7 +26,7 @@ use converb_engine::Time;
 use converb_wire::Bth;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 /// A slot of ours.
@@ -38,15 +40,16 @@ pub struct Slot {
 
 /// RoCEv2 over UDP sockets.
 pub struct UdpPort {
-    sockets: Vec<Arriving>,
+    pub(super) sockets: Vec<Arriving>,
     slots: Vec<u16>,
-    departure: Arc<Departure>,
-    counters: Arc<Counters>,
-    waker: Arc<Waker>,
-    faults: Faults,
+    pub(super) departure: Arc<Departure>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) waker: Arc<Waker>,
+    pub(super) settings: Settings,
     /// When packets that were delayed on purpose come in next.
     arriving_due: Arc<AtomicU64>,
-    relay: OnceLock<Box<dyn Relay>>,
+    pub(super) relay: OnceLock<Box<dyn Relay>>,
+    pub(super) mending: Mending,
     memory: ProgramMemory,
     receive_buffer_bytes: usize,
 }
@@ -65,19 +68,23 @@ impl UdpPort {
         let mut receive_buffer_bytes = usize::MAX;
         let mut sockets = Vec::with_capacity(slots.len());
         for slot in slots {
-            let slot = Slot { index: slot.index, socket: crate::raise(slot.socket) };
-            let bytes =
-                prepare_slot_socket(slot.socket.as_fd(), settings.receive_buffer_bytes_max)?;
+            let Slot { index, socket } = slot;
+            let bytes = prepare_slot_socket(socket.as_fd(), settings.receive_buffer_bytes_max)?;
             receive_buffer_bytes = receive_buffer_bytes.min(bytes);
-            let port = local_port(slot.socket.as_fd())?;
-            let overflows = AtomicU32::new(overflows_so_far(slot.socket.as_fd()));
-            sockets.push(Arriving { slot, port, overflows });
+            let port = local_port(socket.as_fd())?;
+            let overflows = AtomicU32::new(overflows_so_far(socket.as_fd()));
+            let socket = Kept::new(socket);
+            sockets.push(Arriving { index, socket, port, overflows });
         }
-        let family = match sockets.first() {
-            Some(arriving) => family_of(arriving.slot.socket.as_fd())?,
-            None if open_sender(Family::Dual).is_ok() => Family::Dual,
+        let first =
+            sockets.first().and_then(|arriving| Some((arriving.socket.get()?, arriving.port)));
+        let family = match first {
+            Some((socket, _)) => family_of(socket)?,
+            None if open_sender(Family::Dual, 0).is_ok() => Family::Dual,
             None => Family::Inet4,
         };
+        let fallback =
+            first.and_then(|(socket, port)| Some((socket.try_clone_to_owned().ok()?, port)));
         let counters = Arc::new(Counters::default());
         let waker = Arc::new(Waker::new()?);
         let capture = settings.capture.as_deref().map(Capture::open).transpose()?;
@@ -85,7 +92,7 @@ impl UdpPort {
         let Faults { seed, send, .. } = settings.faults;
         let faults = (!send.is_none()).then(|| DepartingFaults::new(send, seed));
         let departure = Departure {
-            senders: Senders::new(family, sockets.first().map(|arriving| &arriving.slot)),
+            senders: Senders::new(family, fallback),
             destinations: Destinations::default(),
             counters: Arc::clone(&counters),
             destination_port: settings.destination_port,
@@ -96,14 +103,15 @@ impl UdpPort {
             waker: Arc::clone(&waker),
         };
         Ok(Self {
-            slots: sockets.iter().map(|arriving| arriving.slot.index).collect(),
+            slots: sockets.iter().map(|arriving| arriving.index).collect(),
             sockets,
             departure: Arc::new(departure),
             counters,
             waker,
-            faults: settings.faults,
+            settings,
             arriving_due: Arc::new(AtomicU64::new(NEVER)),
             relay: OnceLock::new(),
+            mending: Mending::default(),
             memory: ProgramMemory::new(),
             receive_buffer_bytes,
         })
@@ -133,11 +141,11 @@ impl UdpPort {
     /// closed them. Takes no lock, for a fork child may find any lock taken.
     pub fn abandon_in_child(&'static self) {
         for arriving in &self.sockets {
-            close(&arriving.slot.socket);
+            arriving.socket.clear();
         }
-        self.departure.senders.descriptors().for_each(close);
-        close(self.waker.descriptor());
-        self.departure.recorder.descriptor().into_iter().for_each(close);
+        self.departure.senders.descriptors().for_each(Kept::clear);
+        self.waker.descriptor().clear();
+        self.departure.recorder.descriptor().into_iter().for_each(Kept::clear);
     }
 
     fn watched<'a>(&'a self, signal: Option<BorrowedFd<'a>>) -> Watched<'a> {
@@ -151,18 +159,6 @@ impl UdpPort {
             arriving_due: &self.arriving_due,
         }
     }
-
-    /// Whether the program has closed descriptors of ours, so that slots must be fetched again.
-    pub fn has_lost_descriptors(&self) -> bool {
-        self.counters.descriptors_lost.value() > 0
-    }
-}
-
-/// Closes a descriptor whose owner is never dropped.
-fn close(descriptor: &OwnedFd) {
-    // SAFETY: the number is the owner's, which lives for ever, so that nobody closes it again.
-    // Numbers are not given out again soon; see `descriptor.rs`.
-    unsafe { rustix::io::close(descriptor.as_raw_fd()) };
 }
 
 impl Port for UdpPort {
@@ -176,7 +172,7 @@ impl Port for UdpPort {
     }
 
     fn new_incoming(&self) -> Incoming {
-        let Faults { seed, receive, .. } = self.faults;
+        let Faults { seed, receive, .. } = self.settings.faults;
         let faults = (!receive.is_none())
             .then(|| ArrivingFaults::new(receive, seed, Arc::clone(&self.arriving_due)));
         Incoming::new(faults, self.departure.recorder.clone())
@@ -205,15 +201,26 @@ impl Port for UdpPort {
     }
 
     fn wait(&self, interest: Interest) -> Woken {
-        wait(&self.watched(None), interest)
+        self.wait_on(&self.watched(None), interest)
     }
 
     fn wait_with(&self, signal: &EventSignal, interest: Interest) -> Woken {
-        wait(&self.watched(Some(signal.as_fd())), interest)
+        self.wait_on(&self.watched(Some(signal.as_fd())), interest)
     }
 
     fn wake(&self) {
         self.waker.wake();
+    }
+
+    #[inline]
+    fn mend(&self) {
+        if self.has_lost_descriptors() {
+            self.mend_now();
+        }
+    }
+
+    fn doubt(&self) {
+        let _ = self.doubt_descriptors();
     }
 
     fn memory(&self) -> &ProgramMemory {

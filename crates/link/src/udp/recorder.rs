@@ -3,9 +3,9 @@
 use super::flow::Flow;
 use crate::capture::{Capture, Direction, Record};
 use crate::counters::Counters;
+use crate::kept::Kept;
 use crate::socket::USUAL_HOP_LIMIT;
 use rustix::time::{ClockId, clock_gettime};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Writes down packets, if the port has a capture file.
@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     /// The file, if there is one.
-    pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
+    pub(crate) fn descriptor(&self) -> Option<&Kept> {
         Some(self.capture.as_ref()?.descriptor())
     }
 }

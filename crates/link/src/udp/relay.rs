@@ -22,6 +22,9 @@ pub trait Relay: Send + Sync {
 
     /// Makes the descriptor unreadable.
     fn quieten(&self);
+
+    /// Lets go of the descriptor if the program has closed it or put another file in its place.
+    fn check(&self);
 }
 
 /// Packets taken over from other processes. They were checked there.

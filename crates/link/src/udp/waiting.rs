@@ -12,39 +12,58 @@ use super::sender::SENDERS_MAX;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::NEVER;
+use crate::kept::Kept;
 use converb_driver::{Interest, Woken};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Ends waits.
 pub(crate) struct Waker {
     /// Counts the waits that are to end; each takes one.
-    tokens: OwnedFd,
+    tokens: Kept,
 }
 
 impl Waker {
     pub(crate) fn new() -> Result<Self, Errno> {
+        let waker = Self { tokens: Kept::none() };
+        waker.renew()?;
+        Ok(waker)
+    }
+
+    /// Makes it anew, after the program has closed it. Waits that began before do not end by it.
+    pub(crate) fn renew(&self) -> Result<(), Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
-        Ok(Self { tokens: crate::raise(eventfd(0, flags)?) })
+        self.tokens.set(eventfd(0, flags)?);
+        Ok(())
     }
 
     /// Ends one wait, the current or the next.
     pub(crate) fn wake(&self) {
         // It fails only when 2^64 waits are to end already, or the program has closed it: then
         // waits end by themselves.
-        let _ = rustix::io::write(&self.tokens, &1u64.to_ne_bytes());
+        if let Some(tokens) = self.tokens.get() {
+            let _ = rustix::io::write(tokens, &1u64.to_ne_bytes());
+        }
     }
 
     /// What it is made of.
-    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+    pub(crate) const fn descriptor(&self) -> &Kept {
         &self.tokens
     }
 
-    fn take(&self) -> bool {
-        rustix::io::read(&self.tokens, &mut [0u8; 8]) == Ok(8)
+    /// Takes a token. `BADF`: it is no waker any more.
+    fn take(&self) -> Result<bool, Errno> {
+        let tokens = self.tokens.get().ok_or(Errno::BADF)?;
+        match rustix::io::read(tokens, &mut [0u8; 8]) {
+            Ok(8) => Ok(true),
+            // Another wait was faster.
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            // The program has put another file there, which may be readable for ever.
+            Ok(_) | Err(_) => Err(Errno::BADF),
+        }
     }
 }
 
@@ -63,7 +82,7 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     /// What is readable when something was received.
     fn received(&self) -> impl Iterator<Item = BorrowedFd<'a>> + use<'a> {
-        let sockets = self.sockets.iter().map(|arriving| arriving.slot.socket.as_fd());
+        let sockets = self.sockets.iter().filter_map(|arriving| arriving.socket.get());
         sockets.chain(self.relay.and_then(Relay::descriptor))
     }
 
@@ -83,12 +102,16 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Waits; see [`converb_driver::Port::wait`] and, for the signal,
+/// Waits for `timeout` at most; see [`converb_driver::Port::wait`] and, for the signal,
 /// [`converb_driver::Port::wait_with`].
-pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
-    let deadline = interest.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+pub(crate) fn wait(watched: &Watched<'_>, interest: Interest, timeout: Duration) -> Woken {
+    let deadline = Instant::now() + timeout;
     loop {
-        let tokens = watched.waker.tokens.as_fd();
+        let tokens = watched.waker.tokens.get();
+        let Some(tokens) = tokens.filter(|_| watched.sockets.iter().all(Arriving::is_there)) else {
+            watched.counters.descriptors_lost.add(1);
+            return lost(timeout);
+        };
         let mut entries: [PollFd<'_>; ENTRIES_MAX] =
             core::array::from_fn(|_| PollFd::from_borrowed_fd(tokens, PollFlags::IN));
         let received = watched.received().filter(|_| interest.receivable);
@@ -115,10 +138,10 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
             ..Woken::default()
         };
         let left = if woken.sendable {
-            Some(Duration::ZERO)
+            Duration::ZERO
         } else {
-            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-            left.into_iter().chain(watched.delayed(interest)).min()
+            let left = deadline.saturating_duration_since(Instant::now());
+            watched.delayed(interest).map_or(left, |delayed| delayed.min(left))
         };
         let entries = &mut entries[..count];
         watched.counters.wait_calls.add(1);
@@ -132,7 +155,13 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
                 }
                 match index {
                     _ if events.is_empty() => (),
-                    0 => woken.by_request = watched.waker.take(),
+                    0 => match watched.waker.take() {
+                        Ok(taken) => woken.by_request = taken,
+                        Err(_) => {
+                            watched.counters.descriptors_lost.add(1);
+                            return lost(left);
+                        }
+                    },
                     _ if index < first_blocked => {
                         woken.receivable = true;
                         if let Some(relay) = watched.relay.filter(|_| index == relay_index) {
@@ -146,8 +175,7 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
         }
         watched.departure.flush_if_due();
         woken.receivable |= watched.arrives(interest);
-        let is_over = || deadline.is_some_and(|end| Instant::now() >= end);
-        if woken != Woken::default() || is_over() {
+        if woken != Woken::default() || Instant::now() >= deadline {
             return woken;
         }
     }
@@ -155,14 +183,13 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest) -> Woken {
 
 /// The program has closed our descriptors: wait a little, that nobody spins, and let the caller
 /// look for itself.
-fn lost(left: Option<Duration>) -> Woken {
-    let _ = poll_for(&mut [], Some(left.unwrap_or(LOST).min(LOST)));
+fn lost(left: Duration) -> Woken {
+    let _ = poll_for(&mut [], left.min(LOST));
     Woken { receivable: true, ..Woken::default() }
 }
 
-fn poll_for(entries: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
-    // A time too long for the kernel's clock is as good as none.
-    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+fn poll_for(entries: &mut [PollFd<'_>], timeout: Duration) -> Result<usize, Errno> {
+    let timeout = Timespec::try_from(timeout).ok();
     poll(entries, timeout.as_ref())
 }
 

@@ -3,6 +3,7 @@
  *
  * Usage: provoke old|newer                     both ends in this process
  *        provoke old|newer forged ADDRESS     against a script that answers wrongly there
+ *        provoke old|newer memory MODE        memory that vanishes; memory.c has the modes
  */
 #include "provoke.h"
 
@@ -11,14 +12,19 @@ const struct way *way;
 int main(int count, char **words)
 {
     int is_forged = count == 4 && !strcmp(words[2], "forged");
-    CHECK(count == 2 || is_forged);
+    int is_memory = count == 4 && !strcmp(words[2], "memory");
+    CHECK(count == 2 || is_forged || is_memory);
     way = !strcmp(words[1], "newer") ? &newer_way : &old_way;
     CHECK(!strcmp(words[1], way->name));
     alarm(100);
+    if (is_memory)
+        prepare_memory(words[3]);
     open_end(&initiator);
     open_end(&target);
     if (is_forged) {
         try_forged(words[3]);
+    } else if (is_memory) {
+        try_memory();
     } else {
         try_statuses();
         try_datagrams();

@@ -96,5 +96,7 @@ void try_refusals(void);
 void try_shared_receives(void);
 void try_events(void);
 void try_forged(const char *address);
+void prepare_memory(const char *mode);
+void try_memory(void);
 
 #endif
