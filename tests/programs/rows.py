@@ -72,7 +72,7 @@ class Row:
 # What a reliable connection has to bear, on both sides.
 FAULTS = "drop=1%,reorder=1%,dup=0.5%,corrupt=0.1%,seed=1"
 # A lossy network takes longer.
-LOSSY_PATIENCE = 5
+LOSSY_PATIENCE = 10
 
 
 def is_reliable(row):
