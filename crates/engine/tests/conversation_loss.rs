@@ -163,9 +163,10 @@ fn a_lost_tail_is_probed_and_then_counted_retries_end_it() {
     a.says(&["WRITE_ONLY 101 of 8 A"]);
     a.waits(2_000);
     a.says(&["WRITE_ONLY 100 of 8 A"]);
-    a.waits(13_000);
+    // Three times 16 ms, the shortest timeout there is.
+    a.waits(45_000);
     a.says(&["WRITE_ONLY 100 of 8", "WRITE_ONLY 101 of 8 A"]);
-    a.waits(16_000);
+    a.waits(48_000);
     a.completes(&["work 1: RetryExceeded", "work 2: WorkRequestFlushed"]);
     b.completes(&[]);
 }
