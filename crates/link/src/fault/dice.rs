@@ -1,6 +1,7 @@
 //! What happens to each packet of one direction.
 
 use super::specification::Rates;
+use crate::counters::Counters;
 use converb_wire::Qpn;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -31,6 +32,20 @@ pub(crate) struct Decision {
     /// How many packets overtake it.
     pub(crate) overtakers: Option<u8>,
     pub(crate) delay: Duration,
+}
+
+impl Decision {
+    /// Counts what happens to a packet that gets through.
+    pub(crate) fn count(&self, counters: &Counters) {
+        counters.fault_reordered.add(u64::from(self.overtakers.is_some()));
+        counters.fault_delayed.add(u64::from(!self.delay.is_zero()));
+        counters.fault_duplicated.add(u64::from(self.is_doubled));
+    }
+
+    /// How often it gets through.
+    pub(crate) fn copies(&self) -> u8 {
+        1 + u8::from(self.is_doubled)
+    }
 }
 
 impl Dice {

@@ -9,6 +9,8 @@ use std::collections::BinaryHeap;
 pub(crate) struct Held<T> {
     late: BinaryHeap<Reverse<Late<T>>>,
     overtaken: Vec<Overtaken<T>>,
+    /// Taken, and put back.
+    stuck: Option<T>,
     /// How many have been put in.
     count: u64,
     bytes: usize,
@@ -32,7 +34,7 @@ struct Overtaken<T> {
 
 impl<T> Held<T> {
     pub(crate) const fn new() -> Self {
-        Self { late: BinaryHeap::new(), overtaken: Vec::new(), count: 0, bytes: 0 }
+        Self { late: BinaryHeap::new(), overtaken: Vec::new(), stuck: None, count: 0, bytes: 0 }
     }
 
     /// Puts a packet in. False if there is no room, and it is lost.
@@ -60,18 +62,31 @@ impl<T> Held<T> {
         self.release(now);
     }
 
-    /// The first packet that is due, and its size.
-    pub(crate) fn take(&mut self, now: u64) -> Option<(T, usize)> {
+    /// The first packet that is due.
+    pub(crate) fn take(&mut self, now: u64) -> Option<T> {
+        if let Some(stuck) = self.stuck.take() {
+            return Some(stuck);
+        }
         self.release(now);
         if self.late.peek()?.0.due > now {
             return None;
         }
         let Reverse(late) = self.late.pop()?;
         self.bytes -= late.bytes;
-        Some((late.packet, late.bytes))
+        Some(late.packet)
     }
 
-    /// When the next packet is due; [`NEVER`] if there is none.
+    /// Puts the packet that was taken last back, in front of all others: it cannot go on yet.
+    pub(crate) fn put_back(&mut self, packet: T) {
+        self.stuck = Some(packet);
+    }
+
+    /// Whether a packet was put back that has not been taken again.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.is_some()
+    }
+
+    /// When the next packet is due, but for one that was put back; [`NEVER`] if there is none.
     pub(crate) fn due(&self) -> u64 {
         let late = self.late.peek().map_or(NEVER, |Reverse(late)| late.due);
         self.overtaken.iter().map(|packet| packet.due).fold(late, u64::min)
@@ -135,7 +150,7 @@ mod tests {
     }
 
     fn all(held: &mut Held<u32>, now: u64) -> Vec<u32> {
-        core::iter::from_fn(|| held.take(now)).map(|(packet, _)| packet).collect()
+        core::iter::from_fn(|| held.take(now)).collect()
     }
 
     #[test]

@@ -14,8 +14,6 @@ use std::sync::Arc;
 pub(crate) struct ArrivingFaults {
     dice: Dice,
     held: Held<Box<Arrived>>,
-    /// Due, but there was no room.
-    stuck: Option<Box<Arrived>>,
     /// When something comes in next; others look at it.
     due: Arc<AtomicU64>,
 }
@@ -31,7 +29,7 @@ struct Arrived {
 impl ArrivingFaults {
     pub(crate) fn new(rates: Rates, seed: u64, due: Arc<AtomicU64>) -> Self {
         // The other direction's decisions are other ones.
-        Self { dice: Dice::new(rates, !seed), held: Held::new(), stuck: None, due }
+        Self { dice: Dice::new(rates, !seed), held: Held::new(), due }
     }
 
     /// Decides about a packet as it came (BTH to invariant CRC), and damages it.
@@ -59,16 +57,14 @@ impl ArrivingFaults {
             counters.fault_dropped.add(1);
             return false;
         }
-        counters.fault_reordered.add(u64::from(decision.overtakers.is_some()));
-        counters.fault_delayed.add(u64::from(!decision.delay.is_zero()));
-        counters.fault_duplicated.add(u64::from(decision.is_doubled));
+        decision.count(counters);
         if *decision == Decision::default() && self.held.due() > now {
             // It may be the one that overtakes others, though: those come after it.
             self.held.overtake(now);
             self.publish();
             return true;
         }
-        for _ in 0..1 + u8::from(decision.is_doubled) {
+        for _ in 0..decision.copies() {
             let arrived = Box::new(Arrived {
                 source: packet.source,
                 local: packet.local,
@@ -86,12 +82,10 @@ impl ArrivingFaults {
 
     /// Lets those in that are due, as far as there is room.
     pub(crate) fn release(&mut self, now: u64, into: &mut Relayed) {
-        while let Some(arrived) =
-            self.stuck.take().or_else(|| self.held.take(now).map(|(arrived, _)| arrived))
-        {
+        while let Some(arrived) = self.held.take(now) {
             let length = arrived.bytes.len();
             let Some(room) = into.begin(length) else {
-                self.stuck = Some(arrived);
+                self.held.put_back(arrived);
                 break;
             };
             room.copy_from_slice(&arrived.bytes);
@@ -108,7 +102,7 @@ impl ArrivingFaults {
     }
 
     fn publish(&self) {
-        let due = if self.stuck.is_some() { 0 } else { self.held.due() };
+        let due = if self.held.is_stuck() { 0 } else { self.held.due() };
         self.due.store(due, Ordering::Release);
     }
 }

@@ -19,8 +19,6 @@ pub(crate) struct DepartingFaults {
 struct State {
     dice: Dice,
     held: Held<Box<Departing>>,
-    /// Due, but the network took no more.
-    stuck: Option<Box<Departing>>,
 }
 
 struct Departing {
@@ -31,7 +29,7 @@ struct Departing {
 
 impl DepartingFaults {
     pub(crate) fn new(rates: Rates, seed: u64) -> Self {
-        let state = State { dice: Dice::new(rates, seed), held: Held::new(), stuck: None };
+        let state = State { dice: Dice::new(rates, seed), held: Held::new() };
         Self { state: Mutex::new(state), due: AtomicU64::new(NEVER) }
     }
 
@@ -50,16 +48,14 @@ impl DepartingFaults {
             departure.record_one(way, 0, packet, Some(DROPPED));
             return;
         }
-        counters.fault_reordered.add(u64::from(decision.overtakers.is_some()));
-        counters.fault_delayed.add(u64::from(!decision.delay.is_zero()));
-        counters.fault_duplicated.add(u64::from(decision.is_doubled));
+        decision.count(counters);
         let mut bytes = packet.to_vec();
         if let Some(bit) = decision.damaged_bit {
             damage(&mut bytes, bit);
             counters.fault_corrupted.add(1);
         }
         let now = now();
-        for _ in 0..1 + u8::from(decision.is_doubled) {
+        for _ in 0..decision.copies() {
             let is_damaged = decision.damaged_bit.is_some();
             let departing = Box::new(Departing { way: *way, bytes: bytes.clone(), is_damaged });
             if !state.held.put(&decision, now, bytes.len(), departing) {
@@ -96,18 +92,14 @@ impl DepartingFaults {
     }
 
     fn send_until(&self, departure: &Departure, until: u64, state: &mut State) -> bool {
-        let mut is_stuck = false;
-        while let Some(departing) =
-            state.stuck.take().or_else(|| state.held.take(until).map(|(departing, _)| departing))
-        {
+        while let Some(departing) = state.held.take(until) {
             if send(&departing, departure) == Err(Errno::AGAIN) {
                 departure.counters.send_full.add(1);
-                state.stuck = Some(departing);
-                is_stuck = true;
+                state.held.put_back(departing);
                 break;
             }
         }
-        let due = if is_stuck { now() + STUCK_FOR } else { state.held.due() };
+        let due = if state.held.is_stuck() { now() + STUCK_FOR } else { state.held.due() };
         departure.recorder.flush();
         due < self.due.swap(due, Ordering::AcqRel)
     }
