@@ -8,7 +8,8 @@
 //!
 //! The command `converb agent` calls [`serve_from_command_line`] for `serve` with the arguments
 //! after that word, [`status`] for `status`, and [`stop`] for `stop [--force]`;
-//! `converb devices` calls [`device_counters`], `converb explain --last` calls [`failures`]. `converb run` sets [`PROGRAM_VARIABLE`].
+//! `converb devices` calls [`device_counters`], `converb explain --last` calls [`failures`].
+//! `converb run` sets [`PROGRAM_VARIABLE`].
 //!
 //! Read `group.rs`, `selector.rs` and `vault.rs` next, then `server/mod.rs` for the agent and
 //! `membership/mod.rs` with `membership/takeover.rs` for its members; `start.rs` shows how the
@@ -26,6 +27,7 @@ mod membership;
 mod name;
 mod option;
 mod process;
+mod random;
 mod selector;
 mod server;
 mod slots;

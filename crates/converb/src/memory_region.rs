@@ -42,7 +42,8 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// `Invalid` for a range that wraps or remote rights to write without local ones, `TooMany`,
-    /// `Forked` for a domain that this process's parent has registered memory with, or why the network cannot be joined.
+    /// `Forked` for a domain that this process's parent has registered memory with, or why the
+    /// network cannot be joined.
     pub unsafe fn register(
         domain: &Arc<ProtectionDomain>,
         spec: RegionSpec,

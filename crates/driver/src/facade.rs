@@ -82,6 +82,15 @@ impl Facade for Std {
     }
 }
 
+/// The guard of a lock that was free, whoever panicked with it.
+fn taken<G>(result: std::sync::TryLockResult<G>) -> Option<G> {
+    match result {
+        Ok(guard) => Some(guard),
+        Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    }
+}
+
 impl<T: Send> Mutex<T> for std::sync::Mutex<T> {
     type Guard<'a>
         = std::sync::MutexGuard<'a, T>
@@ -97,11 +106,7 @@ impl<T: Send> Mutex<T> for std::sync::Mutex<T> {
     }
 
     fn try_lock(&self) -> Option<Self::Guard<'_>> {
-        match Self::try_lock(self) {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
+        taken(Self::try_lock(self))
     }
 }
 
@@ -124,11 +129,7 @@ impl<T: Send + Sync> RwLock<T> for std::sync::RwLock<T> {
     }
 
     fn try_read(&self) -> Option<Self::ReadGuard<'_>> {
-        match Self::try_read(self) {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
+        taken(Self::try_read(self))
     }
 
     fn write(&self) -> Self::WriteGuard<'_> {

@@ -14,6 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{COUNTERS_MAX, CounterName, DEVICES_MAX, Layout};
 use crate::failures::{FailureWords, Ring};
+use crate::random::random;
 
 /// Counters of one process, by device.
 ///
@@ -62,7 +63,9 @@ impl CounterPage {
             unsafe { mmap(null_mut(), layout.size(), WRITABLE, MapFlags::SHARED, &memory, 0)? };
         let address = NonNull::new(address.cast()).ok_or(ErrorKind::OutOfMemory)?;
         let devices = Mutex::new(Vec::new());
-        Ok(Self { memory: Kept::new(memory), address, layout, ring: Ring::new(own()), devices })
+        // Tells this process's failures from those of others, in all process namespaces.
+        let ring = Ring::new(random());
+        Ok(Self { memory: Kept::new(memory), address, layout, ring, devices })
     }
 
     /// The page's descriptor, for the agent. If the program has closed it behind our back, the
@@ -145,14 +148,6 @@ impl Drop for CounterPage {
         let result = unsafe { munmap(self.address.as_ptr().cast(), self.layout.size()) };
         debug_assert_eq!(result, Ok(()));
     }
-}
-
-/// A number that tells this process's failures from those of others, in all process namespaces.
-fn own() -> u64 {
-    let mut bytes = [0; 8];
-    // Without randomness, very early after boot, there is one process at most.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
-    u64::from_ne_bytes(bytes)
 }
 
 const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);

@@ -17,6 +17,7 @@ use super::management::Management;
 use super::members::find_alive;
 use super::{Agent, Outcome, Report, holder};
 use crate::counters::Totals;
+use crate::random::random;
 use crate::slots::Slots;
 use crate::table::{Incarnation, Owner, Table};
 use crate::vault::Vault;
@@ -222,13 +223,6 @@ impl Agent {
         watched.map_err(failed("events cannot be watched"))?;
         Ok(agent)
     }
-}
-
-fn random() -> u64 {
-    let mut bytes = [0; 8];
-    // Only very early after boot is there no randomness; then any number will do.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
-    u64::from_le_bytes(bytes)
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> ServeError {
