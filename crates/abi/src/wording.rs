@@ -54,33 +54,7 @@ pub(crate) fn event_type(event: c_int) -> &'static CStr {
 
 /// `ibv_wc_status_str`.
 pub(crate) fn completion_status(status: c_int) -> &'static CStr {
-    const WORDS: &[&CStr] = &[
-        c"success",
-        c"local length error",
-        c"local QP operation error",
-        c"local EE context operation error",
-        c"local protection error",
-        c"Work Request Flushed Error",
-        c"memory management operation error",
-        c"bad response error",
-        c"local access error",
-        c"remote invalid request error",
-        c"remote access error",
-        c"remote operation error",
-        c"transport retry counter exceeded",
-        c"RNR retry counter exceeded",
-        c"local RDD violation error",
-        c"remote invalid RD request",
-        c"aborted error",
-        c"invalid EE context number",
-        c"invalid EE context state",
-        c"fatal error",
-        c"response timeout error",
-        c"general error",
-        c"TM error",
-        c"TM software rendezvous",
-    ];
-    look_up(WORDS, status)
+    look_up(&converb::COMPLETION_STATUS_WORDING, status)
 }
 
 fn look_up(words: &[&'static CStr], index: c_int) -> &'static CStr {

@@ -31,6 +31,7 @@ mod runtime;
 mod shared_receive_queue;
 mod signals;
 mod watch;
+mod wording;
 
 pub use attributes::DeviceAttributes;
 pub use completion_channel::CompletionChannel;
@@ -49,6 +50,7 @@ pub use port::{Port, PortState};
 pub use protection_domain::ProtectionDomain;
 pub use queue_pair::{Capacities, QueuePair, QueuePairOptions};
 pub use shared_receive_queue::SharedReceiveQueue;
+pub use wording::COMPLETION_STATUS_WORDING;
 
 /// The engine's words for work requests, completions and attributes.
 pub use converb_engine::{

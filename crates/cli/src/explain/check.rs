@@ -4,6 +4,7 @@ use converb::iba::Cause;
 
 /// What a check is, and what to do when it fails, whatever the numbers are.
 pub(super) struct CauseText {
+    pub(super) name: &'static str,
     pub(super) meaning: &'static str,
     pub(super) advice: &'static str,
 }
@@ -16,7 +17,7 @@ const ASK_PEER: &str = "run `converb explain --last` where the peer runs: it kno
 pub(super) fn text(number: u32) -> Option<CauseText> {
     let cause = Cause::from_numbers(number, [0; Cause::NUMBERS_MAX])?;
     let (meaning, advice) = of_own_work(cause).or_else(|| of_peers_request(cause))?;
-    Some(CauseText { meaning, advice })
+    Some(CauseText { name: cause.name(), meaning, advice })
 }
 
 /// What this side's own work failed of.

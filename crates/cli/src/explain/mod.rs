@@ -10,11 +10,14 @@ mod statuses;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::table::Table;
+use converb::COMPLETION_STATUS_WORDING;
 use converb::iba::Cause;
+use core::ffi::CStr;
 use events::EVENTS;
 pub(crate) use last::show as last;
 use serde_json::{Value, json};
 use statuses::STATUSES;
+use strsim::levenshtein as distance;
 
 /// What a word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,15 @@ fn status_name(number: u64) -> &'static str {
     STATUSES.get(number as usize).map_or("an unknown status", |text| text.name)
 }
 
+/// What `ibv_wc_status_str(3)` says.
+fn wording(status: usize) -> &'static str {
+    COMPLETION_STATUS_WORDING[status].to_str().expect("it is English")
+}
+
+fn is_same(wording: &CStr, words: &str) -> bool {
+    wording.to_bytes().eq_ignore_ascii_case(words.as_bytes())
+}
+
 /// What a `vendor_err` means, in a few words.
 fn cause_name(number: u64) -> &'static str {
     check::text(number as u32).map_or("of an unknown cause", |text| text.meaning)
@@ -74,7 +86,8 @@ fn find(words: &str) -> Option<Subject> {
     let event = upper.strip_prefix("IBV_EVENT_").unwrap_or(&upper);
     let status = STATUSES
         .iter()
-        .position(|text| text.name == status || text.wording.eq_ignore_ascii_case(&upper));
+        .zip(COMPLETION_STATUS_WORDING)
+        .position(|(text, wording)| text.name == status || is_same(wording, &upper));
     let event = || EVENTS.iter().position(|text| text.name == event);
     let cause = || {
         Cause::ALL
@@ -97,20 +110,6 @@ fn nearest(words: &str) -> String {
     let statuses = STATUSES.iter().map(|text| text.name).filter(|_| !is_event);
     let names = statuses.chain(EVENTS.iter().map(|text| text.name));
     names.min_by_key(|name| distance(bare, name)).unwrap_or("SUCCESS").to_owned()
-}
-
-/// How many letters must be added, removed or changed (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, from) in one.bytes().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], line + 1);
-        for (column, to) in other.bytes().enumerate() {
-            let changed = diagonal + usize::from(from != to);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 fn list() -> String {
@@ -137,7 +136,10 @@ fn in_words(subject: Subject) -> String {
             let text = &STATUSES[number];
             let mut lines = format!(
                 "IBV_WC_{} ({number}): {}\n\n  meaning     {}\n  noticed by  {}\n",
-                text.name, text.wording, text.meaning, text.noticed_by
+                text.name,
+                wording(number),
+                text.meaning,
+                text.noticed_by
             );
             for (place, cause) in text.causes.iter().enumerate() {
                 let heading = if place == 0 { "causes" } else { "" };
@@ -155,10 +157,9 @@ fn in_words(subject: Subject) -> String {
         }
         Subject::Cause(number) => {
             let text = check::text(number).expect("it was found");
-            let name = Cause::ALL.iter().find(|(known, _)| *known == number).map_or("", |c| c.1);
             format!(
-                "{name}, vendor_err {number:#x} ({number})\n\n  meaning     {}\n  what to do  {}\n",
-                text.meaning, text.advice
+                "{}, vendor_err {number:#x} ({number})\n\n  meaning     {}\n  what to do  {}\n",
+                text.name, text.meaning, text.advice
             )
         }
     }
@@ -172,7 +173,7 @@ fn as_json(subject: Subject) -> Value {
                 "kind": "status",
                 "number": number,
                 "name": format!("IBV_WC_{}", text.name),
-                "wording": text.wording,
+                "wording": wording(number),
                 "meaning": text.meaning,
                 "noticed_by": text.noticed_by,
                 "causes": text.causes,
@@ -194,7 +195,7 @@ fn as_json(subject: Subject) -> Value {
             json!({
                 "kind": "cause",
                 "number": number,
-                "name": Cause::ALL.iter().find(|(known, _)| *known == number).map(|c| c.1),
+                "name": text.name,
                 "meaning": text.meaning,
                 "advice": text.advice,
             })

@@ -5,8 +5,6 @@
 pub(super) struct StatusText {
     /// Its name in `infiniband/verbs.h`, without `IBV_WC_`.
     pub(super) name: &'static str,
-    /// What `ibv_wc_status_str` says.
-    pub(super) wording: &'static str,
     /// What it means, in a sentence.
     pub(super) meaning: &'static str,
     /// Who notices it.
@@ -23,28 +21,19 @@ const NOBODY: &str = "nobody here";
 
 const fn status(
     name: &'static str,
-    wording: &'static str,
     meaning: &'static str,
     noticed_by: &'static str,
     causes: &'static [&'static str],
     advice: &'static str,
 ) -> StatusText {
-    StatusText { name, wording, meaning, noticed_by, causes, advice }
+    StatusText { name, meaning, noticed_by, causes, advice }
 }
 
 /// All of them, each at its number (IBA 11.6.2; `ibv_poll_cq(3)`).
 pub(super) const STATUSES: [StatusText; 24] = [
-    status(
-        "SUCCESS",
-        "success",
-        "the work request is complete",
-        "the side that posted it",
-        &[],
-        "nothing",
-    ),
+    status("SUCCESS", "the work request is complete", "the side that posted it", &[], "nothing"),
     status(
         "LOC_LEN_ERR",
-        "local length error",
         "a message does not fit: a receive is shorter than what came, or a datagram longer than \
          the port's MTU",
         "the responder (receives), the requester (datagrams)",
@@ -58,7 +47,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "LOC_QP_OP_ERR",
-        "local QP operation error",
         "the queue pair cannot do what the work request asks for",
         REQUESTER,
         &["a READ or atomic, and max_rd_atomic is 0", "a datagram without an address handle"],
@@ -66,7 +54,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "LOC_EEC_OP_ERR",
-        "local EE context operation error",
         "an end-to-end context failed, which only reliable datagrams have",
         NOBODY,
         &["no device of today reports it"],
@@ -74,7 +61,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "LOC_PROT_ERR",
-        "local protection error",
         "a scatter-gather entry does not lie in memory that this queue pair may use so",
         "the side whose memory it is",
         &[
@@ -88,7 +74,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "WR_FLUSH_ERR",
-        "Work Request Flushed Error",
         "the work request was not done, for the queue pair went to the error state",
         "the side that posted it",
         &[
@@ -101,7 +86,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "MW_BIND_ERR",
-        "memory management operation error",
         "a memory window could not be bound",
         REQUESTER,
         &["the region does not allow windows, or the window is beyond it"],
@@ -109,7 +93,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "BAD_RESP_ERR",
-        "bad response error",
         "the peer answered with something that does not fit the request",
         REQUESTER,
         &["the peer uses another path MTU", "a damaged or forged answer"],
@@ -117,7 +100,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "LOC_ACCESS_ERR",
-        "local access error",
         "a peer's request hit a protection of this side while it was received",
         RESPONDER,
         &["a SEND with invalidate names a key that is no memory window"],
@@ -125,7 +107,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "REM_INV_REQ_ERR",
-        "remote invalid request error",
         "the peer understood the request and refuses it as invalid",
         "the responder, which answers NAK Invalid Request; the requester completes with it",
         &[
@@ -138,7 +119,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "REM_ACCESS_ERR",
-        "remote access error",
         "the peer does not allow access to the memory that the request names",
         "the responder, which answers NAK Remote Access Error; the requester completes with it",
         &[
@@ -151,7 +131,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "REM_OP_ERR",
-        "remote operation error",
         "the peer could not carry out a request that it would have allowed",
         "the responder, which answers NAK Remote Operational Error; the requester completes with it",
         &[
@@ -162,7 +141,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "RETRY_EXC_ERR",
-        "transport retry counter exceeded",
         "no acknowledgement came, after all retries",
         REQUESTER,
         &[
@@ -176,7 +154,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "RNR_RETRY_EXC_ERR",
-        "RNR retry counter exceeded",
         "the peer had no receive posted, after all RNR retries",
         "the responder, which answers RNR NAK; the requester completes with it",
         &[
@@ -187,7 +164,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "LOC_RDD_VIOL_ERR",
-        "local RDD violation error",
         "a violation of a reliable datagram domain",
         NOBODY,
         &["no device of today reports it"],
@@ -195,7 +171,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "REM_INV_RD_REQ_ERR",
-        "remote invalid RD request",
         "the peer refused a reliable datagram",
         NOBODY,
         &["no device of today reports it"],
@@ -203,7 +178,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "REM_ABORT_ERR",
-        "aborted error",
         "the peer aborted the operation",
         NOBODY,
         &["no device of today reports it"],
@@ -211,7 +185,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "INV_EECN_ERR",
-        "invalid EE context number",
         "an end-to-end context number is wrong, which only reliable datagrams have",
         NOBODY,
         &["no device of today reports it"],
@@ -219,7 +192,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "INV_EEC_STATE_ERR",
-        "invalid EE context state",
         "an end-to-end context is in a wrong state, which only reliable datagrams have",
         NOBODY,
         &["no device of today reports it"],
@@ -227,7 +199,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "FATAL_ERR",
-        "fatal error",
         "the device failed",
         "the device",
         &["a completion queue was overrun, or the network interface vanished"],
@@ -236,7 +207,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "RESP_TIMEOUT_ERR",
-        "response timeout error",
         "a response did not come in time",
         NOBODY,
         &["devices report RETRY_EXC_ERR instead"],
@@ -244,7 +214,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "GENERAL_ERR",
-        "general error",
         "something that no other status names",
         "the device",
         &["Converb does not report it"],
@@ -252,7 +221,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "TM_ERR",
-        "TM error",
         "tag matching failed",
         NOBODY,
         &["Converb has no tag matching"],
@@ -260,7 +228,6 @@ pub(super) const STATUSES: [StatusText; 24] = [
     ),
     status(
         "TM_RNDV_INCOMPLETE",
-        "TM software rendezvous",
         "a tag-matching rendezvous has to be completed by software",
         NOBODY,
         &["Converb has no tag matching"],
