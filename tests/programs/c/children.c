@@ -70,15 +70,6 @@ static int has_ended(pid_t child)
     return !child || seen == child;
 }
 
-static void expect(struct side *side)
-{
-    struct ibv_wc wc = wait_completion(side);
-    if (wc.status != IBV_WC_SUCCESS) {
-        fprintf(stderr, "%s: %s\n", how, ibv_wc_status_str(wc.status));
-        exit(1);
-    }
-}
-
 /* A few WRITEs of contents that were never there, read back. */
 static void transfer(struct side *side, struct ibv_qp *qp, struct ibv_mr *mr,
                      const struct card *card)
@@ -91,10 +82,10 @@ static void transfer(struct side *side, struct ibv_qp *qp, struct ibv_mr *mr,
                     card->address + at, card->rkey));
     }
     for (int part = 0; part < DEPTH; part++)
-        expect(side);
+        wait_success(side, how);
     CHECK(!post(qp, IBV_WR_RDMA_READ, memory + BYTES, mr->lkey, BYTES, card->address,
                 card->rkey));
-    expect(side);
+    wait_success(side, how);
     CHECK(!memcmp(memory, memory + BYTES, BYTES));
 }
 

@@ -46,15 +46,6 @@ static void lose_all(void)
     }
 }
 
-static void expect(struct side *side)
-{
-    struct ibv_wc wc = wait_completion(side);
-    if (wc.status != IBV_WC_SUCCESS) {
-        fprintf(stderr, "%s: %s\n", how, ibv_wc_status_str(wc.status));
-        exit(1);
-    }
-}
-
 /* WRITEs, with the loss in their middle; then READs what has become of the other side. */
 static void transfer(struct side *side, struct ibv_qp *qp, struct ibv_mr *mr,
                      const struct card *card, int round)
@@ -68,11 +59,11 @@ static void transfer(struct side *side, struct ibv_qp *qp, struct ibv_mr *mr,
         }
         if (done == WRITES / 2)
             lose_all();
-        expect(side);
+        wait_success(side, how);
     }
     CHECK(!post(qp, IBV_WR_RDMA_READ, memory + BYTES, mr->lkey, BYTES, card->address,
                 card->rkey));
-    expect(side);
+    wait_success(side, how);
     CHECK(!memcmp(memory, memory + BYTES, BYTES));
 }
 
@@ -106,7 +97,7 @@ int main(int count, char **words)
             memory[0] = round;
             CHECK(!post(qp, IBV_WR_SEND, memory, mr->lkey, 8, 0, 0));
         }
-        expect(&side);
+        wait_success(&side, how);
         CHECK(initiator || memory[BYTES] == round);
     }
     /* New objects can be made as before. */

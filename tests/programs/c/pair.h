@@ -178,6 +178,16 @@ static inline struct ibv_wc wait_completion(struct side *side)
     return wc;
 }
 
+/* Says which test it was that did not succeed. */
+static inline void wait_success(struct side *side, const char *what)
+{
+    struct ibv_wc wc = wait_completion(side);
+    if (wc.status != IBV_WC_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", what, ibv_wc_status_str(wc.status));
+        exit(1);
+    }
+}
+
 static inline int post(struct ibv_qp *qp, enum ibv_wr_opcode opcode, const void *local,
                        uint32_t lkey, uint32_t length, uint64_t remote, uint32_t rkey)
 {
