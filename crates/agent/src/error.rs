@@ -18,6 +18,13 @@ pub enum JoinError {
         /// Its process; 0 if it cannot be seen from here.
         pid: u32,
     },
+    /// Another user's process holds the agent's name, and is silent or speaks something else.
+    Stranger {
+        /// Its user, as this user namespace numbers it.
+        uid: u32,
+        /// Its process; 0 if it cannot be seen from here.
+        pid: u32,
+    },
     /// There is no agent, and nothing tells where the program that could be one is.
     NoProgram,
     /// There is no agent, and its program cannot be executed.
@@ -85,10 +92,16 @@ impl fmt::Display for JoinError {
                     write!(formatter, ", pid {pid}")?;
                 }
                 formatter.write_str(
-                    ") serves this network namespace; relaying between users is not supported \
-                     yet: run as that user, or use another network namespace",
+                    ") serves this network namespace, and does this only for its own user: ask \
+                     that user, or use another network namespace",
                 )
             }
+            Self::Stranger { uid, pid } => write!(
+                formatter,
+                "a process of another user (uid {uid}, pid {pid}) holds the agent's unix socket \
+                 (@converb/agent/1) of this network namespace, and does not answer as an agent \
+                 does: have it ended, or use another network namespace"
+            ),
             Self::NoProgram => formatter.write_str(
                 "no converb agent runs in this network namespace, and CONVERB_BIN is not set: \
                  start the program with `converb run`, or run `converb agent serve`",

@@ -7,12 +7,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::error::JoinError;
-use crate::identity::{Peer, Rejection, same_user};
+use crate::identity::{Peer, User, identify};
 use crate::process;
 use crate::protocol::{Header, Hello, Name, Refusal, Reply, Request, Role, VERSION};
 use crate::{name, transfer};
 
-/// A connection to an agent of our own user.
+/// A connection to an agent, of whatever user.
 #[derive(Debug)]
 pub struct Connection {
     /// The socket.
@@ -46,12 +46,32 @@ pub fn connect() -> Result<Connection, NoConnection> {
             return Err(NoConnection::Never(JoinError::System(what, error)));
         }
     };
-    match same_user(&socket) {
-        Ok(agent) => Ok(Connection { socket, agent }),
-        Err(Rejection::Gone) => Err(NoConnection::Later),
-        Err(Rejection::OtherUser(stranger)) => {
-            let (uid, pid) = (stranger.uid, stranger.pid);
-            Err(NoConnection::Never(JoinError::AgentOfAnotherUser { uid, pid }))
+    match identify(&socket) {
+        Some(agent) => Ok(Connection { socket, agent }),
+        None => Err(NoConnection::Later),
+    }
+}
+
+impl Connection {
+    /// Whether the agent is our own user's, so that it may give us, and we may take, descriptors
+    /// that are power over the group.
+    pub fn is_of_same_user(&self) -> bool {
+        self.agent.user == User::Same
+    }
+
+    /// The error for what only our own user's agent does for us.
+    pub fn of_another_user(&self) -> JoinError {
+        JoinError::AgentOfAnotherUser { uid: self.agent.uid, pid: self.agent.pid }
+    }
+
+    /// `error`, with a word about whose the process is that holds the agent's name, if it is
+    /// another user's: it may be no agent at all.
+    pub fn explain(&self, error: JoinError) -> JoinError {
+        match error {
+            JoinError::Protocol | JoinError::Timeout(_) if !self.is_of_same_user() => {
+                JoinError::Stranger { uid: self.agent.uid, pid: self.agent.pid }
+            }
+            other => other,
         }
     }
 }

@@ -8,6 +8,9 @@
 //! - the kernel must let us signal the process, unless it cannot see it and the number is known
 //!   to be true. (Alone this would not do, for root may signal anyone.)
 //!
+//! Whoever is not the same user is served by carrying its datagrams, which takes no comparison but
+//! this one: that it comes back for its slots as the same process, or at least as the same user.
+//!
 //! A user without a number in our user namespace appears as the overflow user, 65534. That is an
 //! ordinary user only where the namespace maps every number to itself; elsewhere it means
 //! "unknown", and unknown is not the same.
@@ -19,50 +22,59 @@ use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 
 use crate::option::{PeerCredentials, may_signal, peer_credentials, peer_pidfd};
 
-/// A process at the other end of a connection that belongs to our user.
+/// A process at the other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
     /// The process; 0 if our process namespace cannot see it.
     pub pid: u32,
-    /// The user.
+    /// The user, as our user namespace numbers it.
     pub uid: u32,
+    /// Who that is.
+    pub user: User,
     /// Its descriptor, which becomes readable when it dies. Only where the kernel cannot give one
     /// at all, and the process is out of sight, there is none.
     pub pidfd: Option<OwnedFd>,
 }
 
-/// Why a peer is not accepted.
+/// Whose a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// It belongs to another user, or to one whose number cannot be known.
-    OtherUser(PeerCredentials),
-    /// It died meanwhile, or the connection is broken.
-    Gone,
+pub enum User {
+    /// Our own user's: it may have what we have.
+    Same,
+    /// This other user's.
+    Other(u32),
+    /// One's whose number cannot be known: two of them may be anybody.
+    Unknown,
 }
 
-/// The process at the other end of `socket`, if it is our own user's.
-pub fn same_user(socket: impl AsFd) -> Result<Peer, Rejection> {
-    let credentials = peer_credentials(&socket).map_err(|_| Rejection::Gone)?;
+/// The process at the other end of `socket`; `None` if it died meanwhile, or the connection is
+/// broken.
+pub fn identify(socket: impl AsFd) -> Option<Peer> {
+    let credentials = peer_credentials(&socket).ok()?;
     let map = UserMap::read();
-    if !map.is_same(credentials.uid, geteuid().as_raw()) {
-        return Err(Rejection::OtherUser(credentials));
-    }
     let pidfd = match peer_pidfd(&socket) {
         Ok(pidfd) => Some(pidfd),
         // Before Linux 6.5. A process number could have been given to another process since, but
         // that one would have to pass the check below as well.
         Err(Errno::NOPROTOOPT) => open_pidfd(credentials.pid),
-        Err(_) => return Err(Rejection::Gone),
+        Err(_) => return None,
     };
-    match pidfd.as_ref().map_or(Err(Errno::INVAL), may_signal) {
-        Ok(()) => {}
-        Err(Errno::SRCH) => return Err(Rejection::Gone),
-        // Neither can tell: a kernel or process tracer without the call, a process that cannot be
-        // named. The user numbers are equal, and mean what they say.
-        Err(Errno::INVAL | Errno::NOSYS) if map == UserMap::Identity => {}
-        Err(_) => return Err(Rejection::OtherUser(credentials)),
-    }
-    Ok(Peer { pid: credentials.pid, uid: credentials.uid, pidfd })
+    let PeerCredentials { pid, uid } = credentials;
+    let user = if map.is_same(uid, geteuid().as_raw()) {
+        match pidfd.as_ref().map_or(Err(Errno::INVAL), may_signal) {
+            Ok(()) => User::Same,
+            Err(Errno::SRCH) => return None,
+            // Neither can tell: a kernel or process tracer without the call, a process that
+            // cannot be named. The user numbers are equal, and mean what they say.
+            Err(Errno::INVAL | Errno::NOSYS) if map == UserMap::Identity => User::Same,
+            Err(_) => User::Unknown,
+        }
+    } else if map.is_known(uid) {
+        User::Other(uid)
+    } else {
+        User::Unknown
+    };
+    Some(Peer { pid, uid, user, pidfd })
 }
 
 /// A descriptor of process `pid`, if it is alive and visible.
@@ -80,7 +92,8 @@ enum UserMap {
     Partial,
 }
 
-const OVERFLOW_UID: u32 = 65534;
+/// The number of whoever has none.
+pub const OVERFLOW_UID: u32 = 65534;
 
 impl UserMap {
     fn read() -> Self {
@@ -99,7 +112,11 @@ impl UserMap {
     }
 
     fn is_same(self, theirs: u32, ours: u32) -> bool {
-        theirs == ours && (theirs != OVERFLOW_UID || self == Self::Identity)
+        theirs == ours && self.is_known(theirs)
+    }
+
+    fn is_known(self, uid: u32) -> bool {
+        uid != OVERFLOW_UID || self == Self::Identity
     }
 }
 
@@ -130,7 +147,7 @@ mod tests {
             None,
         )
         .expect("a pair of sockets");
-        let peer = same_user(&one).expect("we are ourselves");
-        assert_eq!(peer.pid, std::process::id());
+        let peer = identify(&one).expect("we live");
+        assert_eq!((peer.pid, peer.user), (std::process::id(), User::Same));
     }
 }

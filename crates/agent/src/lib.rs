@@ -2,9 +2,9 @@
 //!
 //! This crate owns the slots: the SO_REUSEPORT group of sockets and its selector, the vault that
 //! keeps the group alive without its agent, the agent's process with its protocol, and a member's
-//! side of it ([`Membership`]). It never sends or receives a member's packets: those go from the
-//! kernel to the process. It sets no option of a slot's socket beyond what makes it a slot, and
-//! starts no thread.
+//! side of it ([`Membership`]). A member's packets go from the kernel to its process, unless it is of
+//! another user than the agent: then the agent carries to it what arrives, in the one thread that
+//! this crate starts. It sets no option of other slots' sockets beyond what makes them slots.
 //!
 //! The command `converb agent` calls [`serve_from_command_line`] for `serve` with the arguments
 //! after that word, [`status`] for `status`, and [`stop`] for `stop [--force]`;
@@ -44,7 +44,7 @@ pub use counters::{COUNTERS_MAX, CounterPage, DEVICES_MAX};
 pub use error::JoinError;
 pub use failures::{FAILURE_WORDS, FAILURES_MAX, FOLLOWS, FailureWords};
 pub use group::{PORT, SLOTS_MAX};
-pub use membership::{JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
+pub use membership::{CarriedBy, JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
 pub use status::{DeviceCounters, Status, Stopped, device_counters, failures, status, stop};

@@ -96,7 +96,7 @@ pub fn failures() -> Result<Option<Vec<FailureEntry>>, JoinError> {
         let some = match answer.reply {
             Reply::Failures(some) => some,
             Reply::Refused(Refusal::Malformed) => return Err(JoinError::OldAgent),
-            Reply::Refused(_) => return Err(refusal(&answer)),
+            Reply::Refused(_) => return Err(observer.refusal(&answer)),
             _ => return Err(JoinError::Protocol),
         };
         failures.extend(some.entries.iter().copied());
@@ -130,6 +130,7 @@ pub fn stop(force: bool) -> Result<Stopped, JoinError> {
             let members = Observer::open()?.map(|observer| observer.members()).transpose()?;
             Ok(Stopped::HasMembers(members.unwrap_or_default()))
         }
+        Reply::Refused(Refusal::OtherUser) => Err(observer.connection.of_another_user()),
         _ => Err(JoinError::Protocol),
     }
 }
@@ -154,8 +155,10 @@ impl Observer {
                             return Ok(Some(observer));
                         }
                         Ok(Err(Unanswered::Gone)) | Err(_) => {}
-                        Ok(Err(Unanswered::Error(error))) => return Err(error),
-                        Ok(Ok(answer)) => return Err(refusal(&answer)),
+                        Ok(Err(Unanswered::Error(error))) => {
+                            return Err(observer.connection.explain(error));
+                        }
+                        Ok(Ok(answer)) => return Err(observer.refusal(&answer)),
                     }
                 }
                 Err(NoConnection::Nobody) if !is_port_in_use() => return Ok(None),
@@ -190,8 +193,16 @@ impl Observer {
     fn ask(&self, request: &Request) -> Result<Reply, JoinError> {
         let answer = self.ask_any(request)?;
         match answer.reply {
-            Reply::Refused(_) => Err(refusal(&answer)),
+            Reply::Refused(_) => Err(self.refusal(&answer)),
             reply => Ok(reply),
+        }
+    }
+
+    fn refusal(&self, answer: &Answer) -> JoinError {
+        match answer.reply {
+            Reply::Refused(Refusal::OtherUser) => self.connection.of_another_user(),
+            Reply::Refused(refusal) => JoinError::refused(refusal, answer.version),
+            _ => self.connection.explain(JoinError::Protocol),
         }
     }
 
@@ -217,13 +228,6 @@ impl Observer {
 enum Unanswered {
     Gone,
     Error(JoinError),
-}
-
-fn refusal(answer: &Answer) -> JoinError {
-    match answer.reply {
-        Reply::Refused(refusal) => JoinError::refused(refusal, answer.version),
-        _ => JoinError::Protocol,
-    }
 }
 
 impl From<DeviceReply> for DeviceCounters {

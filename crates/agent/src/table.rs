@@ -9,7 +9,7 @@
 //!
 //!   an entry, 32 bytes:
 //!   0       4     8            16         20             24
-//!   | state | pid | start time | features | ring version | generation |
+//!   | state | pid | start time | carried for | reserved | generation |
 //! ```
 
 use std::fs::File;
@@ -38,6 +38,9 @@ pub enum Owner {
     Nobody,
     /// This process's.
     Process(Incarnation),
+    /// This process's, which has no socket: the agent carries its datagrams. It belongs to the
+    /// user of this number, if that is known.
+    Carried(Incarnation, Option<u32>),
 }
 
 /// One process for ever, where a process number alone is used again.
@@ -50,12 +53,14 @@ pub struct Incarnation {
 }
 
 const MAGIC: [u8; 4] = *b"CVST";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HEADER_SIZE: u64 = 64;
 const ENTRY_SIZE: u64 = 32;
 const SIZE: u64 = HEADER_SIZE + ENTRY_SIZE * (SLOTS_MAX as u64 + 1);
 
 const OWNED: u32 = 1;
+const CARRIED: u32 = 2;
+const UNKNOWN_USER: u32 = u32::MAX;
 /// Where in an entry.
 const GENERATION: usize = 24;
 
@@ -113,8 +118,13 @@ impl Table {
     /// owner and the agent, for the processes of other namespaces all look the same.
     pub fn set(&self, slot: u16, owner: Owner, generation: u64) -> Result<()> {
         let mut entry = [0; ENTRY_SIZE as usize];
-        if let Owner::Process(process) = owner {
-            entry[0..4].copy_from_slice(&OWNED.to_le_bytes());
+        if let Owner::Process(process) | Owner::Carried(process, _) = owner {
+            let (state, user) = match owner {
+                Owner::Carried(_, user) => (CARRIED, user.unwrap_or(UNKNOWN_USER)),
+                Owner::Process(_) | Owner::Nobody => (OWNED, 0),
+            };
+            entry[0..4].copy_from_slice(&state.to_le_bytes());
+            entry[16..20].copy_from_slice(&user.to_le_bytes());
             entry[4..8].copy_from_slice(&process.pid.to_le_bytes());
             entry[8..16].copy_from_slice(&process.start_time.to_le_bytes());
             entry[GENERATION..].copy_from_slice(&generation.to_le_bytes());
@@ -126,13 +136,17 @@ impl Table {
     pub fn owner(&self, slot: u16) -> Result<Owner> {
         let mut entry = [0; ENTRY_SIZE as usize];
         self.file.read_exact_at(&mut entry, offset(slot))?;
-        if entry[0..4] != OWNED.to_le_bytes() {
-            return Ok(Owner::Nobody);
-        }
-        Ok(Owner::Process(Incarnation {
-            pid: u32::from_le_bytes(*entry[4..8].first_chunk().expect("four bytes")),
+        let word =
+            |at: usize| u32::from_le_bytes(*entry[at..].first_chunk().expect("within the entry"));
+        let process = Incarnation {
+            pid: word(4),
             start_time: u64::from_le_bytes(*entry[8..16].first_chunk().expect("eight bytes")),
-        }))
+        };
+        Ok(match word(0) {
+            OWNED => Owner::Process(process),
+            CARRIED => Owner::Carried(process, Some(word(16)).filter(|&uid| uid != UNKNOWN_USER)),
+            _ => Owner::Nobody,
+        })
     }
 
     /// The table for members: a description of its own that cannot write. Without /proc it is the
@@ -176,6 +190,8 @@ mod tests {
         let table = Table::create(9).expect("memory");
         let owner = Owner::Process(Incarnation { pid: 4, start_time: 5 });
         table.set(1022, owner, 6).expect("room");
+        let carried = Owner::Carried(Incarnation { pid: 6, start_time: 7 }, Some(1000));
+        table.set(4, carried, 8).expect("room");
         table.set(3, owner, 7).expect("room");
         assert_eq!(generation(table.as_fd(), 3), Some(7));
         table.set(3, Owner::Nobody, 0).expect("room");
@@ -183,6 +199,7 @@ mod tests {
         let copy = OwnedFd::from(table.file.try_clone().expect("a descriptor"));
         let found = Table::inherit(copy, 9).expect("the same table");
         assert_eq!(found.owner(1022).expect("an entry"), owner);
+        assert_eq!(found.owner(4).expect("an entry"), carried);
         assert_eq!(found.owner(3).expect("an entry"), Owner::Nobody);
         assert!(found.is_from_this_namespace());
     }

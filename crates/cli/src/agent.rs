@@ -93,6 +93,7 @@ fn members_as_json(members: &[MemberEntry]) -> Vec<Value> {
                 "program": member.program.as_str(),
                 "joined_ms": member.joined_ms,
                 "slots": member.slots,
+                "relayed": member.is_carried,
             })
         })
         .collect()
@@ -122,12 +123,13 @@ fn in_words(status: &Status) -> String {
 }
 
 fn table(members: &[MemberEntry]) -> Table {
-    let mut table = Table::new(&["PID", "UID", "PROGRAM", "FOR", "SLOTS"]);
+    let mut table = Table::new(&["PID", "UID", "RELAYED", "PROGRAM", "FOR", "SLOTS"]);
     for member in members {
         let slots: Vec<String> = member.slots.iter().map(u16::to_string).collect();
         table.add(vec![
             member.pid.to_string(),
             member.uid.to_string(),
+            if member.is_carried { "yes" } else { "no" }.to_owned(),
             member.program.as_str().to_owned(),
             duration(member.joined_ms),
             slots.join(" "),
@@ -159,10 +161,11 @@ mod tests {
             joined_ms: 5000,
             program: converb_agent::protocol::Name::new("ib_write_bw"),
             slots: vec![3, 4],
+            is_carried: true,
         };
         let text = table(&[member]).to_string();
         assert_eq!(text.lines().count(), 2, "{text}");
-        assert!(text.contains("3 4"), "{text}");
+        assert!(text.contains("3 4") && text.contains("yes"), "{text}");
     }
 
     #[test]

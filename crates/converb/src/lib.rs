@@ -7,6 +7,7 @@
 //! then `context.rs` and `runtime.rs`; `examples/` shows it in use.
 
 mod attributes;
+mod carried;
 mod chaos;
 mod completion_channel;
 mod completion_queue;

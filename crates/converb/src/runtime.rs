@@ -129,6 +129,7 @@ impl Runtime {
         }
         let mut membership = Membership::join(&options)
             .map_err(|error| Error::Network { reason: error.to_string() })?;
+        let carried_by = membership.carried_by();
         let slots = membership
             .take_slots()
             .into_iter()
@@ -137,7 +138,11 @@ impl Runtime {
         chaos::prepare();
         let settings = Settings::from_environment()
             .map_err(|error| Error::Network { reason: error.to_string() })?;
-        let port = UdpPort::new(slots, settings)
+        let port = match carried_by {
+            None => UdpPort::new(slots, settings),
+            Some(by) => UdpPort::carried(slots, by.receive_buffer_bytes, settings),
+        };
+        let port = port
             .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
         let relay = membership.take_relay().map_err(Error::system("share packets"))?;
         if let Some(relay) = relay {
@@ -147,6 +152,9 @@ impl Runtime {
             let deadline = Instant::now() + FETCH_LIMIT;
             Self::current()?.membership.fetch_slots_again(deadline).ok()
         }));
+        if let Some(by) = carried_by {
+            crate::carried::tell(by);
+        }
         let driver = Driver::new(port);
         watch_forks();
         Ok(Self {
@@ -197,6 +205,11 @@ impl Runtime {
                 Ok(_) => {
                     // However we stand with the agent, packets go on as before.
                     let _ = self.membership.handle_event();
+                    for (index, end) in self.membership.take_renewed() {
+                        // It fails only if there is no such slot, or no descriptor to be had:
+                        // then nothing arrives there, and queue pairs fail by their retries.
+                        let _ = self.driver.port().renew(index, end);
+                    }
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 // The program has closed the descriptor; the membership makes another one when

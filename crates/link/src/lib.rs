@@ -5,11 +5,13 @@
 //! process it runs in ([`ProgramMemory`]), and the signals that completion channels raise. It
 //! never creates a slot or talks to the agent (slot sockets come in as descriptors), never
 //! connects a slot socket or binds it to a device, never starts a thread, and knows nothing of
-//! queue pairs beyond the number that picks a slot. Read `udp/port.rs` next, then
+//! queue pairs beyond the number that picks a slot. For processes that may not have their slot's
+//! socket the agent receives with [`Carrier`]. Read `udp/port.rs` next, then
 //! `udp/outgoing.rs` and `udp/incoming.rs` for the life of a packet, `socket/` for what is asked
 //! of the kernel, one feature a file.
 
 mod capture;
+mod carried;
 mod clock;
 mod counters;
 mod descriptor;
@@ -24,6 +26,7 @@ mod udp;
 
 pub mod thread;
 
+pub use carried::{Carried, Carrier, Space};
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;
 pub use fault::{Delay, Faults, InvalidFaults, Rate, Rates};

@@ -54,9 +54,17 @@ pub const PROGRAM_VARIABLE: &str = "CONVERB_BIN";
 pub struct Granted {
     pub connection: Connection,
     pub group: u64,
-    pub vault: OwnedFd,
-    pub table: OwnedFd,
+    pub shared: Shared,
+    /// The slots' sockets, or ends of pairs by which datagrams are carried.
     pub slots: Vec<(u16, OwnedFd)>,
+}
+
+/// What a member has of its group.
+pub enum Shared {
+    /// Its part in keeping it alive.
+    Kept { vault: OwnedFd, table: OwnedFd },
+    /// Nothing but the datagrams that the agent carries to it.
+    Carried { receive_buffer_bytes: u32 },
 }
 
 /// Waits between two attempts.
@@ -78,8 +86,10 @@ pub fn join(
     loop {
         let pause = match connect() {
             Ok(connection) => {
-                let role = Role::Join { slots: options.slots };
-                match greet(connection, role, &offered(page, rings), deadline) {
+                let is_carried = !connection.is_of_same_user();
+                let role = Role::Join { slots: options.slots, is_carried };
+                let offered = if is_carried { Vec::new() } else { offered(page, rings) };
+                match greet(connection, role, &offered, deadline) {
                     Ok(granted) => return Ok(granted),
                     Err(NotGranted::Later) => PAUSE,
                     Err(NotGranted::NoSlots(error)) => {
@@ -156,41 +166,64 @@ pub fn greet(
     if said.is_err() {
         return Err(NotGranted::Later);
     }
-    let answer = next(socket, deadline)?;
-    let Reply::Welcome(welcome) = answer.reply else {
-        return Err(NotGranted::Never(JoinError::Protocol));
+    take_granted(&connection, deadline).map(|(group, shared, slots)| Granted {
+        group,
+        shared,
+        slots,
+        connection,
+    })
+}
+
+/// What the agent gives on a connection, group and slots included.
+fn take_granted(
+    connection: &Connection,
+    deadline: Instant,
+) -> Result<(u64, Shared, Vec<(u16, OwnedFd)>), NotGranted> {
+    let malformed = || NotGranted::Never(connection.explain(JoinError::Protocol));
+    let answer = next(connection, deadline)?;
+    let (group, count, shared) = match answer.reply {
+        // Another user's agent has no power to give, and what it gave instead would be a trap.
+        Reply::Welcome(welcome) if connection.is_of_same_user() => {
+            let [vault, table] =
+                <[OwnedFd; 2]>::try_from(answer.descriptors).map_err(|_| malformed())?;
+            (welcome.group, welcome.slots, Shared::Kept { vault, table })
+        }
+        Reply::CarriedWelcome(welcome) => {
+            let receive_buffer_bytes = welcome.receive_buffer_bytes;
+            (welcome.group, welcome.slots, Shared::Carried { receive_buffer_bytes })
+        }
+        _ => return Err(malformed()),
     };
-    let [vault, table] = <[OwnedFd; 2]>::try_from(answer.descriptors)
-        .map_err(|_| NotGranted::Never(JoinError::Protocol))?;
-    let mut slots = Vec::with_capacity(welcome.slots.into());
-    while slots.len() < usize::from(welcome.slots) {
-        let answer = next(socket, deadline)?;
-        let Reply::Slots(part) = answer.reply else {
-            return Err(NotGranted::Never(JoinError::Protocol));
-        };
+    let mut slots = Vec::with_capacity(count.into());
+    while slots.len() < usize::from(count) {
+        let answer = next(connection, deadline)?;
+        let Reply::Slots(part) = answer.reply else { return Err(malformed()) };
         if part.numbers.is_empty() || part.numbers.len() != answer.descriptors.len() {
-            return Err(NotGranted::Never(JoinError::Protocol));
+            return Err(malformed());
         }
         let descriptors = answer.descriptors.into_iter().map(converb_link::raise);
         slots.extend(part.numbers.into_iter().zip(descriptors));
     }
-    Ok(Granted { group: welcome.group, vault, table, slots, connection })
+    Ok((group, shared, slots))
 }
 
 /// The next message that is no refusal.
-fn next(socket: BorrowedFd<'_>, deadline: Instant) -> Result<Answer, NotGranted> {
-    let answer = match await_answer(socket, deadline) {
+fn next(connection: &Connection, deadline: Instant) -> Result<Answer, NotGranted> {
+    let never = |error| NotGranted::Never(connection.explain(error));
+    let answer = match await_answer(connection.socket.as_fd(), deadline) {
         Ok(answer) => answer,
         Err(NoAnswer::Gone) => return Err(NotGranted::Later),
         Err(NoAnswer::NotYet) => {
-            return Err(NotGranted::Never(JoinError::Timeout("the agent does not answer")));
+            return Err(never(JoinError::Timeout("the agent does not answer")));
         }
-        Err(NoAnswer::Malformed) => return Err(NotGranted::Never(JoinError::Protocol)),
+        Err(NoAnswer::Malformed) => return Err(never(JoinError::Protocol)),
     };
     match answer.reply {
         Reply::Refused(refusal @ (Refusal::NoSlots { soon: true, .. } | Refusal::Busy)) => {
             Err(NotGranted::NoSlots(JoinError::refused(refusal, answer.version)))
         }
+        // An agent of an earlier release, which serves its own user alone.
+        Reply::Refused(Refusal::OtherUser) => Err(NotGranted::Never(connection.of_another_user())),
         Reply::Refused(refusal) => {
             Err(NotGranted::Never(JoinError::refused(refusal, answer.version)))
         }

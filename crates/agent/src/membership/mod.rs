@@ -1,12 +1,14 @@
 //! A process's membership in the group that owns the port.
 //!
-//! `join` gets it; `takeover` keeps it when the agent dies; `rings` gets packets to and from the
+//! `join` gets it; `carried` is what differs for one whose datagrams another user's agent carries; `takeover` keeps it when the agent dies; `rings` gets packets to and from the
 //! group's other members.
 
+mod carried;
 mod join;
 mod rings;
 mod takeover;
 
+pub use carried::CarriedBy;
 pub use join::{JoinOptions, PROGRAM_VARIABLE};
 pub use takeover::Standing;
 
@@ -26,7 +28,8 @@ use crate::error::JoinError;
 use crate::greeting::connect;
 use crate::protocol::{Request, Role};
 use crate::transfer;
-use join::{Granted, NotGranted, greet, join, offered};
+use carried::Renewal;
+use join::{Granted, NotGranted, Shared, greet, join, offered};
 use rings::Rings;
 use takeover::Phase;
 
@@ -56,6 +59,9 @@ pub struct Membership {
     timer: Kept,
     phase: Mutex<Phase>,
     rings: Option<Rings>,
+    /// Who carries our datagrams, if we have no sockets.
+    carried_by: Option<CarriedBy>,
+    renewal: Renewal,
 }
 
 impl Membership {
@@ -69,7 +75,16 @@ impl Membership {
         let rings = options.has_ring.then(Rings::create).and_then(Result::ok);
         let granted = join(options, &page, rings.as_ref())?;
         let (epoll, timer) = Self::new_watch().map_err(system("events cannot be watched"))?;
-        let Granted { connection, group, vault, table, slots } = granted;
+        let Granted { connection, group, shared, slots } = granted;
+        let (vault, table, carried_by) = match shared {
+            Shared::Kept { vault, table } => (Kept::new(vault), Kept::new(table), None),
+            Shared::Carried { receive_buffer_bytes } => {
+                let by = CarriedBy::new(&connection.agent, receive_buffer_bytes);
+                (Kept::none(), Kept::none(), Some(by))
+            }
+        };
+        // Rings lead into processes of the agent's user.
+        let rings = rings.filter(|_| carried_by.is_none());
         let membership = Self {
             numbers: slots.iter().map(|&(number, _)| number).collect(),
             slots: slots.into_iter().map(|(number, slot)| (number, Kept::new(slot))).collect(),
@@ -78,12 +93,14 @@ impl Membership {
             program: options.program.clone(),
             connection: Kept::new(connection.socket),
             agent: connection.agent.pidfd.map_or(Kept::none(), Kept::new),
-            vault: Kept::new(vault),
-            table: Kept::new(table),
+            vault,
+            table,
             epoll: Kept::new(epoll),
             timer: Kept::new(timer),
             phase: Mutex::new(Phase::Served),
             rings,
+            carried_by,
+            renewal: Renewal::default(),
         };
         membership.watch_all().map_err(system("events cannot be watched"))?;
         Ok(membership)
@@ -159,6 +176,7 @@ impl Membership {
         {
             kept.clear();
         }
+        self.renewal.abandon_in_child();
         if let Some(rings) = &self.rings {
             rings.abandon_in_child();
         }
@@ -176,12 +194,17 @@ impl Membership {
 
     /// What goes with a hello.
     fn offered(&self) -> Vec<BorrowedFd<'_>> {
+        if self.carried_by.is_some() {
+            return Vec::new();
+        }
         offered(&self.page, self.rings.as_ref())
     }
 
     /// What the membership says to an agent that does not know it.
     fn rejoin(&self, wants_descriptors: bool) -> Role {
-        Role::Rejoin { group: self.group, slots: self.numbers.clone(), wants_descriptors }
+        let is_carried = self.carried_by.is_some();
+        let (group, slots) = (self.group, self.numbers.clone());
+        Role::Rejoin { group, slots, wants_descriptors, is_carried }
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
 
 use super::Membership;
-use super::join::{Granted, agent_arguments};
+use super::join::{Granted, Shared, agent_arguments};
 use super::rings::Rings;
 use crate::error::JoinError;
 use crate::greeting::{Answer, NoAnswer, NoConnection, connect, say_hello, take_answer};
@@ -38,7 +38,8 @@ pub enum Standing {
     /// There is no agent just now. Slots work as before.
     Unserved,
     /// The agent does not accept its slots as its own any more, since the group is another one.
-    /// This can happen only after the program has closed the membership's descriptors.
+    /// This can happen only after the program has closed the membership's descriptors, or, where
+    /// another user's agent carried our datagrams, when the group has ended with its agent.
     Lost,
 }
 
@@ -104,6 +105,11 @@ impl Membership {
             Err(NoAnswer::NotYet) => Phase::Served,
             Ok(answer) if answer.reply == Reply::Goodbye => {
                 self.forget_connection();
+                if self.carried_by.is_some() {
+                    // Without an agent nothing arrives here.
+                    self.renewal.call();
+                    return self.pause(Phase::Unserved { attempts: 0 }, FIRST_PAUSE);
+                }
                 self.pause(Phase::Stopped, STOPPED_PAUSE)
             }
             Ok(Answer { reply: Reply::Ring { slot, generation }, descriptors, .. }) => {
@@ -112,6 +118,7 @@ impl Membership {
                 }
                 Phase::Served
             }
+            Ok(answer) if self.carried_by.is_some() => self.handle_renewal(answer),
             // A message that nobody asked for: of a newer agent, perhaps.
             Ok(_) => Phase::Served,
             Err(NoAnswer::Gone | NoAnswer::Malformed) => {
@@ -136,6 +143,11 @@ impl Membership {
             _ => LONGEST_PAUSE.min(FIRST_PAUSE * 2_u32.pow(attempts.min(10))),
         };
         match connect() {
+            // What we keep of the group is for our own user's agent, and what other users' agents
+            // carry is not for us: the group is another one, but it may not be the last.
+            Ok(connection) if self.carried_by.is_none() && !connection.is_of_same_user() => {
+                self.pause(next, PATIENT_PAUSE)
+            }
             Ok(connection) => {
                 let socket = connection.socket.as_fd();
                 if say_hello(socket, self.rejoin(false), &self.offered()).is_err() {
@@ -156,6 +168,7 @@ impl Membership {
                 // the successor's.
                 self.pause(next, FIRST_PAUSE)
             }
+            Err(NoConnection::Nobody) if self.carried_by.is_some() => self.pause(next, pause),
             Err(NoConnection::Nobody) => match self.start_successor() {
                 Ok(()) => self.pause(next, FIRST_PAUSE),
                 Err(_) => self.pause(next, pause),
@@ -188,8 +201,14 @@ impl Membership {
                 }
                 Phase::Served
             }
+            // The ends of pairs follow.
+            Reply::CarriedWelcome(_) => {
+                self.renewal.call_no_more();
+                Phase::Served
+            }
             Reply::Refused(Refusal::SlotLost) => {
                 self.forget_connection();
+                self.renewal.call_no_more();
                 Phase::Lost
             }
             _ => {
@@ -218,15 +237,17 @@ impl Membership {
         &self,
         granted: Granted,
     ) -> Result<Vec<(u16, std::os::fd::OwnedFd)>, JoinError> {
-        let Granted { connection, vault, table, slots, .. } = granted;
+        let Granted { connection, shared, slots, .. } = granted;
         let system = |error| JoinError::System("events cannot be watched", error);
         let (epoll, timer) = Self::new_watch().map_err(system)?;
         self.connection.set(connection.socket);
         if let Some(agent) = connection.agent.pidfd {
             self.agent.set(agent);
         }
-        self.vault.set(vault);
-        self.table.set(table);
+        if let Shared::Kept { vault, table } = shared {
+            self.vault.set(vault);
+            self.table.set(table);
+        }
         self.epoll.set(epoll);
         self.timer.set(timer);
         self.watch_all().map_err(system)?;

@@ -5,6 +5,9 @@
 //!     | Hello (+ counter page, ring)  ------->   |   new member, old member, or observer
 //!     | <---- Welcome (+ vault, slot table)      |   or Refused
 //!     | <---- Slots (+ descriptors), repeated    |
+//!     |  or, for another user than the agent's:  |
+//!     | <---- CarriedWelcome                     |
+//!     | <---- Slots (+ ends of pairs), repeated  |
 //!     |  ...                                     |
 //!     | RingQuery  --------------------------->  |   members
 //!     | <---- Ring (+ memory, bell)              |
@@ -27,7 +30,8 @@ mod request;
 pub use failures::{FailureEntry, FailuresReply};
 pub use fields::{Malformed, Name};
 pub use reply::{
-    DeviceReply, MemberEntry, MembersReply, Refusal, Reply, Slots, StatusReply, Welcome,
+    CarriedWelcome, DeviceReply, MemberEntry, MembersReply, Refusal, Reply, Slots, StatusReply,
+    Welcome,
 };
 pub use request::{Hello, Request, Role};
 
@@ -37,7 +41,10 @@ use fields::{Reader, Writer};
 pub const VERSION: u16 = 1;
 
 /// What this side can do beyond the version's base; bits are assigned as they are needed.
-pub const FEATURES: u32 = 0;
+pub const FEATURES: u32 = CARRIES;
+
+/// Knows members whose datagrams the agent carries.
+const CARRIES: u32 = 1;
 
 /// The longest message in bytes, which every receive buffer holds.
 pub const MESSAGE_MAX: usize = 8192;

@@ -1,14 +1,17 @@
 //! What the agent says to a client.
 
 use super::fields::{Malformed, Name, Reader, Writer};
-use super::{DESCRIPTORS_MAX, FailuresReply, Header, SLOTS_PER_MEMBER_MAX};
+use super::{CARRIES, DESCRIPTORS_MAX, FailuresReply, Header, SLOTS_PER_MEMBER_MAX};
 
 /// A message from the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The answer to a good hello.
     Welcome(Welcome),
-    /// Some of a member's slots; their descriptors come with the message, in the same order.
+    /// The answer to a good hello of a member whose datagrams the agent carries.
+    CarriedWelcome(CarriedWelcome),
+    /// Some of a member's slots; their descriptors come with the message, in the same order: the
+    /// sockets, or after [`Reply::CarriedWelcome`] the ends of pairs.
     Slots(Slots),
     /// The answer to a ring query. With it come two descriptors, the ring's memory and its bell,
     /// or none if nobody offers a ring for that slot.
@@ -40,6 +43,17 @@ pub struct Welcome {
     /// How many slots follow in [`Reply::Slots`] messages. With a member's welcome come two
     /// descriptors: the vault's receiving end and the slot table.
     pub slots: u16,
+}
+
+/// What a member learns whose datagrams the agent carries. No descriptor comes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriedWelcome {
+    /// As in [`Welcome`].
+    pub group: u64,
+    /// As in [`Welcome`].
+    pub slots: u16,
+    /// The size of a slot's receive buffer, as the kernel counts it.
+    pub receive_buffer_bytes: u32,
 }
 
 /// A part of the slots of a member.
@@ -132,6 +146,8 @@ pub struct MemberEntry {
     pub program: Name<16>,
     /// Its slots.
     pub slots: Vec<u16>,
+    /// Whether it has no sockets, and the agent carries its datagrams.
+    pub is_carried: bool,
 }
 
 /// The counters of one device: those of dead members and of the living ones together.
@@ -154,6 +170,7 @@ const DEVICE: u16 = 0x8006;
 const GOODBYE: u16 = 0x8007;
 const RING: u16 = 0x8008;
 const FAILURES: u16 = 0x8009;
+const CARRIED_WELCOME: u16 = 0x800a;
 
 impl MembersReply {
     /// The most members in one reply.
@@ -175,6 +192,12 @@ impl Reply {
                 header(WELCOME).write(&mut writer);
                 writer.u64(welcome.group);
                 writer.u16(welcome.slots);
+            }
+            Self::CarriedWelcome(welcome) => {
+                header(CARRIED_WELCOME).write(&mut writer);
+                writer.u64(welcome.group);
+                writer.u16(welcome.slots);
+                writer.u32(welcome.receive_buffer_bytes);
             }
             Self::Slots(slots) => {
                 header(SLOTS).write(&mut writer);
@@ -213,13 +236,19 @@ impl Reply {
     /// The message in `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
-        match Header::read(&mut reader)?.kind {
+        let header = Header::read(&mut reader)?;
+        match header.kind {
             WELCOME => Ok(Self::Welcome(Welcome { group: reader.u64()?, slots: reader.u16()? })),
+            CARRIED_WELCOME => Ok(Self::CarriedWelcome(CarriedWelcome {
+                group: reader.u64()?,
+                slots: reader.u16()?,
+                receive_buffer_bytes: reader.u32()?,
+            })),
             SLOTS => Ok(Self::Slots(Slots { numbers: reader.slots(DESCRIPTORS_MAX)? })),
             RING => Ok(Self::Ring { slot: reader.u16()?, generation: reader.u64()? }),
             REFUSED => Ok(Self::Refused(Refusal::read(&mut reader)?)),
             STATUS => Ok(Self::Status(StatusReply::read(&mut reader)?)),
-            MEMBERS => Ok(Self::Members(MembersReply::read(&mut reader)?)),
+            MEMBERS => Ok(Self::Members(MembersReply::read(&mut reader, header.features)?)),
             DEVICE => Ok(Self::Device(DeviceReply::read(&mut reader)?)),
             FAILURES => Ok(Self::Failures(FailuresReply::read(&mut reader)?)),
             GOODBYE => Ok(Self::Goodbye),
@@ -315,9 +344,12 @@ impl MembersReply {
             writer.name(&entry.program);
             writer.slots(&entry.slots, SLOTS_PER_MEMBER_MAX);
         }
+        let carried = entries.iter().enumerate();
+        let carried = carried.map(|(place, entry)| u32::from(entry.is_carried) << place);
+        writer.u32(carried.sum());
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn read(reader: &mut Reader<'_>, features: u32) -> Result<Self, Malformed> {
         let total = reader.u16()?;
         let count = usize::from(reader.u16()?);
         if count > Self::ENTRIES_MAX {
@@ -330,9 +362,16 @@ impl MembersReply {
                 joined_ms: reader.u64()?,
                 program: reader.name()?,
                 slots: reader.slots(SLOTS_PER_MEMBER_MAX)?,
+                is_carried: false,
             })
         };
-        Ok(Self { total, entries: (0..count).map(entry).collect::<Result<_, _>>()? })
+        let mut entries: Vec<MemberEntry> = (0..count).map(entry).collect::<Result<_, _>>()?;
+        // An agent of an earlier release carries nothing, and does not say so.
+        let carried = if features & CARRIES != 0 { reader.u32()? } else { 0 };
+        for (place, entry) in entries.iter_mut().enumerate() {
+            entry.is_carried = carried >> place & 1 != 0;
+        }
+        Ok(Self { total, entries })
     }
 }
 

@@ -58,6 +58,9 @@ pub enum Role {
     Join {
         /// How many slots it wants, 1 to 64; it may get fewer, at least one.
         slots: u16,
+        /// Whether it takes no sockets, but wants its datagrams carried: it holds the agent for
+        /// another user's.
+        is_carried: bool,
     },
     /// A member that owns slots already and was left by its agent, or closed its descriptors.
     Rejoin {
@@ -65,8 +68,11 @@ pub enum Role {
         group: u64,
         /// Its slots.
         slots: Vec<u16>,
-        /// Whether it wants the slots' descriptors again.
+        /// Whether it wants the slots' descriptors again. One whose datagrams are carried always
+        /// does, for what it had ended with the agent.
         wants_descriptors: bool,
+        /// The same as for [`Role::Join`].
+        is_carried: bool,
     },
     /// Somebody who only asks.
     Observe,
@@ -84,6 +90,8 @@ const FAILURES_QUERY: u16 = 8;
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
 const ROLE_OBSERVE: u8 = 2;
+const ROLE_JOIN_CARRIED: u8 = 3;
+const ROLE_REJOIN_CARRIED: u8 = 4;
 
 impl Request {
     /// The message's bytes.
@@ -142,12 +150,12 @@ impl Hello {
     fn write(&self, writer: &mut Writer) {
         writer.name(&self.program);
         match &self.role {
-            Role::Join { slots } => {
-                writer.u8(ROLE_JOIN);
+            Role::Join { slots, is_carried } => {
+                writer.u8(if *is_carried { ROLE_JOIN_CARRIED } else { ROLE_JOIN });
                 writer.u16(*slots);
             }
-            Role::Rejoin { group, slots, wants_descriptors } => {
-                writer.u8(ROLE_REJOIN);
+            Role::Rejoin { group, slots, wants_descriptors, is_carried } => {
+                writer.u8(if *is_carried { ROLE_REJOIN_CARRIED } else { ROLE_REJOIN });
                 writer.u64(*group);
                 writer.u8(u8::from(*wants_descriptors));
                 writer.slots(slots, SLOTS_PER_MEMBER_MAX);
@@ -159,14 +167,17 @@ impl Hello {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let program = reader.name()?;
         let role = match reader.u8()? {
-            ROLE_JOIN => Role::Join { slots: reader.u16()? },
-            ROLE_REJOIN => {
+            role @ (ROLE_JOIN | ROLE_JOIN_CARRIED) => {
+                Role::Join { slots: reader.u16()?, is_carried: role == ROLE_JOIN_CARRIED }
+            }
+            role @ (ROLE_REJOIN | ROLE_REJOIN_CARRIED) => {
                 let group = reader.u64()?;
                 let wants_descriptors = reader.u8()? != 0;
                 Role::Rejoin {
                     group,
                     slots: reader.slots(SLOTS_PER_MEMBER_MAX)?,
                     wants_descriptors,
+                    is_carried: role == ROLE_REJOIN_CARRIED,
                 }
             }
             ROLE_OBSERVE => Role::Observe,

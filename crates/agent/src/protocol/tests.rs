@@ -3,12 +3,14 @@ use super::*;
 fn requests() -> Vec<Request> {
     let program = Name::new("ib_write_bw");
     vec![
-        Request::Hello(Hello { role: Role::Join { slots: 3 }, program }),
+        Request::Hello(Hello { role: Role::Join { slots: 3, is_carried: false }, program }),
+        Request::Hello(Hello { role: Role::Join { slots: 4, is_carried: true }, program }),
         Request::Hello(Hello {
             role: Role::Rejoin {
                 group: 0x0123_4567_89ab_cdef,
                 slots: vec![1, 2, 1022],
                 wants_descriptors: true,
+                is_carried: true,
             },
             program,
         }),
@@ -31,10 +33,13 @@ fn replies() -> Vec<Reply> {
         joined_ms: 1234,
         program: Name::new("a program with a long name"),
         slots: (1..65).collect(),
+        is_carried: false,
     };
+    let carried = MemberEntry { is_carried: true, slots: vec![7], ..entry.clone() };
     let failure = FailureEntry { pid: 9, program: Name::new("ib_send_bw"), words: [u64::MAX; 20] };
     let mut replies = vec![
         Reply::Welcome(Welcome { group: 7, slots: 17 }),
+        Reply::CarriedWelcome(CarriedWelcome { group: 7, slots: 2, receive_buffer_bytes: 425_984 }),
         Reply::Slots(Slots { numbers: (1..=16).collect() }),
         Reply::Ring { slot: 3, generation: u64::MAX - 1 },
         Reply::Status(StatusReply {
@@ -54,8 +59,9 @@ fn replies() -> Vec<Reply> {
         }),
         Reply::Members(MembersReply {
             total: 700,
-            entries: vec![entry; MembersReply::ENTRIES_MAX],
+            entries: vec![entry.clone(); MembersReply::ENTRIES_MAX],
         }),
+        Reply::Members(MembersReply { total: 2, entries: vec![entry, carried] }),
         Reply::Device(DeviceReply {
             devices: 3,
             name: Name::new("roce_lo"),

@@ -5,7 +5,6 @@
 //! another program, or has closed all its descriptors; in the second case it comes back at once,
 //! so its slots wait for it a second.
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -18,13 +17,13 @@ use super::offer::{Offer, new_generation};
 use super::visitors::Visitor;
 use crate::counters::PageView;
 use crate::failures::Kept;
-use crate::identity::open_pidfd;
+use crate::identity::{User, open_pidfd};
 use crate::process;
 use crate::protocol::{
     DESCRIPTORS_MAX, Name, Refusal, Reply, Request, SLOTS_PER_MEMBER_MAX, Slots, Welcome,
 };
 use crate::table::{Incarnation, Owner};
-use crate::{table, transfer};
+use crate::transfer;
 
 /// How long after a hang-up a living process may come back for its slots.
 const COME_BACK: Duration = Duration::from_secs(1);
@@ -38,6 +37,10 @@ const DRAIN_MAX: usize = 65536;
 pub struct Member {
     pub process: Incarnation,
     pub uid: u32,
+    /// Whose it is, by the kernel's word.
+    pub user: User,
+    /// Whether it has no sockets, and its datagrams are carried.
+    pub is_carried: bool,
     /// Readable when the process is dead. `None` if the kernel cannot tell.
     pub pidfd: Option<OwnedFd>,
     pub presence: Presence,
@@ -58,6 +61,18 @@ impl Member {
     }
 }
 
+impl Member {
+    /// What the slot table says of it.
+    pub fn as_owner(&self) -> Owner {
+        let user = (self.user != User::Unknown).then_some(self.uid);
+        if self.is_carried {
+            Owner::Carried(self.process, user)
+        } else {
+            Owner::Process(self.process)
+        }
+    }
+}
+
 /// Whether a member has a connection.
 #[derive(Debug)]
 pub enum Presence {
@@ -71,8 +86,16 @@ pub enum Presence {
 
 impl Agent {
     /// Makes a visitor a member with `wanted` slots, or as many as there are.
-    pub(super) fn join(&mut self, visitor: Visitor, wanted: u16, program: Name<16>, offer: Offer) {
-        let wanted = usize::from(wanted).clamp(1, SLOTS_PER_MEMBER_MAX);
+    pub(super) fn join(
+        &mut self,
+        visitor: Visitor,
+        wanted: u16,
+        is_carried: bool,
+        program: Name<16>,
+        offer: Offer,
+    ) {
+        let allowed = if is_carried { self.may_carry(visitor.peer.user) } else { usize::MAX };
+        let wanted = usize::from(wanted).clamp(1, SLOTS_PER_MEMBER_MAX).min(allowed);
         while self.slots.ready(self.now()) < wanted && self.grow().is_ok() {}
         let now = self.now();
         let mut slots: Vec<u16> =
@@ -81,7 +104,7 @@ impl Agent {
         if slots.is_empty() {
             visitor.refuse(Refusal::NoSlots {
                 total: self.slots.total(),
-                soon: self.slots.waiting(now) > 0,
+                soon: self.slots.waiting(now) > 0 && allowed > 0,
                 too_many_in_flight: self.cannot_grow(),
             });
             return;
@@ -92,6 +115,8 @@ impl Agent {
         let member = Member {
             process: incarnation(visitor.peer.pid),
             uid: visitor.peer.uid,
+            user: visitor.peer.user,
+            is_carried,
             pidfd: visitor.peer.pidfd,
             presence: Presence::Connected(visitor.connection),
             program,
@@ -103,107 +128,24 @@ impl Agent {
         self.admit(member, true);
     }
 
-    /// Gives a member that was left by our predecessor, or that closed its descriptors, its place
-    /// again.
-    pub(super) fn rejoin(
-        &mut self,
-        visitor: Visitor,
-        claimed: BTreeSet<u16>,
-        wants_descriptors: bool,
-        program: Name<16>,
-        mut offer: Offer,
-    ) {
-        let process = incarnation(visitor.peer.pid);
-        let is_claimed = |member: &Member| member.slots.iter().any(|slot| claimed.contains(slot));
-        let earlier: Vec<u64> = self
-            .members
-            .iter()
-            .filter(|(_, member)| is_claimed(member))
-            .map(|(&number, _)| number)
-            .collect();
-        // Whoever is listed with one of these slots has to be the same process, and to lose no
-        // other slot by it.
-        let is_same = |number: &u64| {
-            let member = &self.members[number];
-            let is_unseen = member.process.pid == 0 || process.pid == 0;
-            let is_absent = !matches!(member.presence, Presence::Connected(_));
-            (member.process == process || is_unseen && is_absent)
-                && member.slots.iter().all(|slot| claimed.contains(slot))
-        };
-        let exist = claimed.iter().all(|&slot| slot > 0 && slot < self.slots.total());
-        if claimed.is_empty() || !exist || !earlier.iter().all(is_same) {
-            visitor.refuse(Refusal::SlotLost);
-            return;
-        }
-        let mut generation = 0;
-        let mut joined = self.now();
-        for number in earlier {
-            let member = self.members.remove(&number).expect("it was just found");
-            joined = joined.min(member.joined);
-            offer.page = offer.page.or(member.offer.page);
-            offer.ring = offer.ring.or(member.offer.ring);
-            // Who certainly is the same process has the ring that others know already.
-            if member.process == process && process.pid != 0 {
-                generation = member.generation;
-            }
-        }
-        for &slot in &claimed {
-            // Those of the members just removed are owned already.
-            self.slots.claim(slot);
-        }
-        let member = Member {
-            process,
-            uid: visitor.peer.uid,
-            pidfd: visitor.peer.pidfd,
-            presence: Presence::Connected(visitor.connection),
-            program,
-            slots: claimed.into_iter().collect(),
-            offer,
-            generation,
-            joined,
-        };
-        self.admit(member, wants_descriptors);
-    }
-
     /// Lists a member whose slots are taken, and tells it so.
-    fn admit(&mut self, mut member: Member, with_descriptors: bool) {
+    pub(super) fn admit(&mut self, mut member: Member, with_descriptors: bool) {
         if member.generation == 0 {
             member.generation = new_generation();
         }
         // First the table, then the descriptors: whoever has a descriptor is in the table.
         for &slot in &member.slots {
             // A table that cannot be written only costs a successor some knowledge.
-            let _ = self.table.set(slot, Owner::Process(member.process), member.generation);
+            let _ = self.table.set(slot, member.as_owner(), member.generation);
         }
         let number = self.next_number();
         let is_welcome = self
             .watch_member(number, &member)
-            .and_then(|()| self.welcome(&member, with_descriptors));
+            .and_then(|()| self.welcome_either(&member, with_descriptors));
         self.members.insert(number, member);
         if is_welcome.is_err() {
             self.remove_member(number);
         }
-    }
-
-    /// Adds a member of our predecessor's that is alive but has not come back yet.
-    pub(super) fn await_member(&mut self, slot: u16, process: Incarnation, pidfd: Option<OwnedFd>) {
-        if !self.slots.claim(slot) {
-            return;
-        }
-        let member = Member {
-            process,
-            uid: rustix::process::geteuid().as_raw(),
-            pidfd,
-            presence: Presence::Awaited,
-            program: Name::new(&process::name(process.pid).unwrap_or_default()),
-            slots: vec![slot],
-            offer: Offer::default(),
-            generation: table::generation(self.table.as_fd(), slot).unwrap_or(0),
-            joined: self.now(),
-        };
-        let number = self.next_number();
-        let _ = self.watch_member(number, &member);
-        self.members.insert(number, member);
     }
 
     /// A slot's owner died while there was no agent: it rests as any other.
@@ -213,7 +155,7 @@ impl Agent {
         }
     }
 
-    fn watch_member(&self, number: u64, member: &Member) -> Result<(), Errno> {
+    pub(super) fn watch_member(&self, number: u64, member: &Member) -> Result<(), Errno> {
         if let Some(pidfd) = &member.pidfd {
             self.watch(pidfd, Source::Process(number))?;
         }
@@ -221,6 +163,14 @@ impl Agent {
             self.watch(connection, Source::Connection(number))?;
         }
         Ok(())
+    }
+
+    fn welcome_either(&mut self, member: &Member, with_descriptors: bool) -> Result<(), Errno> {
+        if member.is_carried {
+            self.welcome_carried(member)
+        } else {
+            self.welcome(member, with_descriptors)
+        }
     }
 
     /// Sends the welcome, the vault, the table and the slots.
@@ -256,7 +206,10 @@ impl Agent {
             Ok(received) if received.length > 0 => {
                 match Request::parse(&buffer[..received.length]) {
                     Ok(Request::Leave) => self.remove_member(number),
-                    Ok(Request::RingQuery { slot }) => self.give_ring(number, slot),
+                    // Rings lead into processes of this user's only.
+                    Ok(Request::RingQuery { slot }) if !member.is_carried => {
+                        self.give_ring(number, slot);
+                    }
                     Ok(_) | Err(_) => {}
                 }
             }
@@ -303,6 +256,7 @@ impl Agent {
     }
 
     fn release(&mut self, slot: u16) {
+        self.carry_no_more(slot);
         self.slots.release(slot, self.now());
         let _ = self.table.set(slot, Owner::Nobody, 0);
         self.drain(slot);
@@ -333,7 +287,7 @@ impl Agent {
     }
 }
 
-fn incarnation(pid: u32) -> Incarnation {
+pub fn incarnation(pid: u32) -> Incarnation {
     Incarnation { pid, start_time: process::start_time(pid).unwrap_or(0) }
 }
 

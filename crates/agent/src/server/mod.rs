@@ -1,17 +1,21 @@
 //! The agent's process: serves the members of one network namespace.
 //!
-//! One thread, one epoll. `start` gets the port and the name, or takes both over from an agent
+//! One thread, one epoll, and a second thread once another user's program has joined: `carrying`
+//! hands over what arrives for those, `carried` says what they get. `start` gets the port and the name, or takes both over from an agent
 //! that died; `events` waits; `visitors` greets whoever connects; `members` is the list of those
-//! who own slots, and what happens when they go; `offer` is what these share, their rings among
+//! who own slots, and what happens when they go, `rejoin` brings some back; `offer` is what these share, their rings among
 //! it; `observe` answers questions; `management` looks at what arrives at slot 0; `report` tells
 //! the program that started this process how it went.
 
+mod carried;
+mod carrying;
 mod events;
 mod holder;
 mod management;
 mod members;
 mod observe;
 mod offer;
+mod rejoin;
 mod report;
 mod start;
 mod visitors;
@@ -32,6 +36,7 @@ use crate::group::{self, SLOTS_MAX, SLOTS_STEP};
 use crate::slots::Slots;
 use crate::table::Table;
 use crate::vault::Vault;
+use carrying::Carriage;
 use management::Management;
 use members::Member;
 use visitors::Visitor;
@@ -50,6 +55,8 @@ struct Agent {
     members: BTreeMap<u64, Member>,
     /// Connections that have not become members.
     visitors: BTreeMap<u64, Visitor>,
+    /// From the first member on whose datagrams are carried.
+    carriage: Option<Carriage>,
     last_number: u64,
     started: Instant,
     idle_since: Duration,

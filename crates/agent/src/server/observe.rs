@@ -3,6 +3,7 @@
 use super::Agent;
 use super::members::{Member, Presence};
 use crate::failures::Kept;
+use crate::identity::User;
 use crate::protocol::{
     DeviceReply, FailureEntry, FailuresReply, MemberEntry, MembersReply, Name, Refusal, Reply,
     Request, StatusReply,
@@ -10,9 +11,13 @@ use crate::protocol::{
 use crate::transfer;
 
 impl Agent {
-    /// The answer to an observer's request.
-    pub(super) fn answer(&mut self, request: Request) -> Reply {
+    /// The answer to an observer's request. Other users learn who is there and the sums of
+    /// counters, not what failed, and they stop nothing.
+    pub(super) fn answer(&mut self, request: Request, user: User) -> Reply {
         match request {
+            Request::FailuresQuery { .. } | Request::Stop { .. } if user != User::Same => {
+                Reply::Refused(Refusal::OtherUser)
+            }
             Request::StatusQuery => Reply::Status(self.status()),
             Request::MembersQuery { from } => Reply::Members(self.list_members(from)),
             Request::CountersQuery { index } => Reply::Device(self.counters(index)),
@@ -53,6 +58,7 @@ impl Agent {
             joined_ms: now.saturating_sub(member.joined).as_millis() as u64,
             program: member.program,
             slots: member.slots.clone(),
+            is_carried: member.is_carried,
         };
         let some = self.members.values().skip(from.into()).take(MembersReply::ENTRIES_MAX);
         MembersReply { total: self.members.len() as u16, entries: some.map(entry).collect() }

@@ -163,12 +163,12 @@ fn succeed(inherited: Inherited, idle_limit: Duration) -> Result<Agent, ServeErr
         is_successor: true,
     })?;
     for (slot, owner) in owners {
-        let Owner::Process(process) = owner else { continue };
+        let (Owner::Process(process) | Owner::Carried(process, _)) = owner else { continue };
         if !knows_processes || process.pid == 0 {
             // It may live, and nobody can tell: the slot stays its own until it comes back.
-            agent.await_member(slot, Incarnation { pid: 0, start_time: 0 }, None);
+            agent.await_member(slot, Incarnation { pid: 0, start_time: 0 }, owner, None);
         } else if let Some(pidfd) = find_alive(process) {
-            agent.await_member(slot, process, Some(pidfd));
+            agent.await_member(slot, process, owner, Some(pidfd));
         } else {
             agent.rest_slot(slot);
         }
@@ -209,6 +209,7 @@ impl Agent {
             management,
             members: BTreeMap::new(),
             visitors: BTreeMap::new(),
+            carriage: None,
             last_number: 0,
             started: Instant::now(),
             idle_since: Duration::ZERO,

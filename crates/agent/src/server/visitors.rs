@@ -9,7 +9,7 @@ use rustix::net::{SocketFlags, accept_with};
 use super::Agent;
 use super::events::Source;
 use super::offer::Offer;
-use crate::identity::{Peer, Rejection, same_user};
+use crate::identity::{Peer, User, identify};
 use crate::protocol::{Header, Hello, Refusal, Reply, Request, Role, VERSION, Welcome};
 use crate::transfer::{self, Received};
 
@@ -32,6 +32,8 @@ const BREATHER: Duration = Duration::from_millis(10);
 
 /// The most visitors at a time.
 const VISITORS_MAX: usize = 1024;
+/// The most of other users, who shall not keep our own out.
+const STRANGERS_MAX: usize = 256;
 
 impl Visitor {
     /// Says no and hangs up.
@@ -61,15 +63,12 @@ impl Agent {
                     return;
                 }
             };
-            let peer = match same_user(&connection) {
-                Ok(peer) => peer,
-                Err(Rejection::OtherUser(_)) => {
-                    refuse(&connection, Refusal::OtherUser);
-                    continue;
-                }
-                Err(Rejection::Gone) => continue,
-            };
-            if self.visitors.len() >= VISITORS_MAX {
+            let Some(peer) = identify(&connection) else { continue };
+            let is_stranger = |peer: &Peer| peer.user != User::Same;
+            let strangers = self.visitors.values().filter(|visitor| is_stranger(&visitor.peer));
+            if self.visitors.len() >= VISITORS_MAX
+                || is_stranger(&peer) && strangers.count() >= STRANGERS_MAX
+            {
                 refuse(&connection, Refusal::Busy);
                 continue;
             }
@@ -106,7 +105,7 @@ impl Agent {
                 self.greet(number, visitor, hello, received);
             }
             Ok(request) if visitor.is_observer => {
-                let reply = self.answer(request);
+                let reply = self.answer(request, visitor.peer.user);
                 let is_told = transfer::send(&visitor.connection, &reply.emit(), &[]).is_ok();
                 if is_told && !matches!(reply, Reply::Refused(_) | Reply::Goodbye) {
                     self.visitors.insert(number, visitor);
@@ -118,7 +117,10 @@ impl Agent {
 
     fn greet(&mut self, number: u64, mut visitor: Visitor, hello: Hello, received: Received) {
         // The connection gets another number in the epoll set, or none.
-        let Ok(offer) = Offer::of(received.descriptors) else {
+        let is_stranger = visitor.peer.user != User::Same;
+        // Nothing of another user's is mapped, read or passed on: it could change under our hands.
+        let offered = if is_stranger { Vec::new() } else { received.descriptors };
+        let Ok(mut offer) = Offer::of(offered) else {
             visitor.refuse(Refusal::Malformed);
             return;
         };
@@ -130,17 +132,21 @@ impl Agent {
                     self.visitors.insert(number, visitor);
                 }
             }
-            Role::Join { slots } => {
+            Role::Join { slots, is_carried } => {
                 self.unwatch(&visitor.connection);
-                self.join(visitor, slots, hello.program, offer);
+                let is_carried = is_carried || is_stranger;
+                offer.ring = offer.ring.filter(|_| !is_carried);
+                self.join(visitor, slots, is_carried, hello.program, offer);
             }
             Role::Rejoin { group, .. } if group != self.vault.group() => {
                 visitor.refuse(Refusal::SlotLost);
             }
-            Role::Rejoin { slots, wants_descriptors, .. } => {
+            Role::Rejoin { slots, wants_descriptors, is_carried, .. } => {
                 self.unwatch(&visitor.connection);
                 let claimed = slots.into_iter().collect();
-                self.rejoin(visitor, claimed, wants_descriptors, hello.program, offer);
+                let is_carried = is_carried || is_stranger;
+                offer.ring = offer.ring.filter(|_| !is_carried);
+                self.rejoin(visitor, claimed, wants_descriptors, is_carried, hello.program, offer);
             }
         }
     }

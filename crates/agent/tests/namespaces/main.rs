@@ -18,6 +18,7 @@ mod relaying;
 mod runner;
 mod stage;
 mod takeover;
+mod users;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,8 +42,15 @@ enum Users {
 
 fn tests() -> Vec<Test> {
     // The limits are those of a user, not of a namespace.
-    let together =
-        [joining::TESTS, death::TESTS, takeover::TESTS, refusals::TESTS, relaying::TESTS].concat();
+    let together = [
+        joining::TESTS,
+        death::TESTS,
+        takeover::TESTS,
+        refusals::TESTS,
+        relaying::TESTS,
+        users::TESTS,
+    ]
+    .concat();
     let test = |is_alone| move |(name, run, users)| Test { name, run, users, is_alone };
     let alone = limits::TESTS.iter().copied().map(test(true));
     together.into_iter().map(test(false)).chain(alone).collect()

@@ -82,6 +82,7 @@ impl Member {
             self.receive();
             if has_event {
                 self.standing = self.membership.handle_event();
+                self.slots.extend(self.membership.take_renewed());
                 self.events += 1;
             }
             if has_input {
@@ -95,21 +96,35 @@ impl Member {
     }
 
     fn receive(&mut self) {
-        let mut datagram = [0; 64];
+        let mut message = [0; 128];
+        // Before a datagram that the agent carries stands what the kernel told it.
+        let front = if self.membership.carried_by().is_some() { 64 } else { 0 };
+        let mut ended = Vec::new();
         for (&slot, socket) in &self.slots {
-            while let Ok((length, _)) = recv(socket, &mut datagram[..], RecvFlags::DONTWAIT) {
+            while let Ok((length, _)) = recv(socket, &mut message[..], RecvFlags::DONTWAIT) {
+                if length == 0 && front > 0 {
+                    ended.push(slot);
+                    break;
+                }
+                let (datagram, length) = (&message[front..], length.saturating_sub(front));
                 let qpn = u32::from_be_bytes([0, datagram[5], datagram[6], datagram[7]]);
                 let is_right = length >= 12 && qpn >> QPN_BITS_IN_SLOT == u32::from(slot);
                 self.right += u64::from(is_right);
                 self.wrong += u64::from(!is_right);
             }
         }
+        // Another agent gives others.
+        self.slots.retain(|slot, _| !ended.contains(slot));
     }
 
     fn perform(&mut self, command: &str) -> String {
         let (verb, argument) = command.split_once(' ').unwrap_or((command, ""));
         match verb {
             "counts" => format!("{} {}", self.right, self.wrong),
+            "carried" => match self.membership.carried_by() {
+                Some(by) => format!("by {}", by.uid),
+                None => "no".into(),
+            },
             "standing" => format!("{:?}", self.standing),
             "count" => {
                 let device = self.membership.counters().device("roce_lo").expect("a place");

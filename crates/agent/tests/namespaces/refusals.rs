@@ -1,8 +1,6 @@
 //! What is wrong is said, and what to do.
 
-use std::io::Error;
 use std::net::UdpSocket;
-use std::os::unix::process::CommandExt;
 
 use converb_agent::PORT;
 use converb_agent::protocol::{
@@ -11,7 +9,6 @@ use converb_agent::protocol::{
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType};
 
-use crate::runner::become_user;
 use crate::stage::{Member, Newcomer, status};
 use crate::{Line, Users};
 
@@ -20,9 +17,6 @@ pub const TESTS: &[Line] = &[
     ("a_port_of_another_user_is_told", a_port_of_another_user_is_told, Users::Root),
     ("a_squatted_name_is_told", a_squatted_name_is_told, Users::Both),
     ("without_a_program_it_is_told", without_a_program_it_is_told, Users::Both),
-    ("another_users_agent_is_refused", another_users_agent_is_refused, Users::Root),
-    ("roots_program_does_not_use_a_users_agent", root_does_not_use_a_users_agent, Users::Root),
-    ("an_unknown_user_is_not_the_overflow_user", an_unknown_user_is_refused, Users::Both),
     ("another_version_is_refused", another_version_is_refused, Users::Both),
     ("noise_is_refused", noise_is_refused, Users::Both),
     ("slots_of_others_are_refused", slots_of_others_are_refused, Users::Both),
@@ -49,21 +43,9 @@ fn a_taken_port_is_told() {
 
 fn a_port_of_another_user_is_told() {
     let _holder = UdpSocket::bind(("0.0.0.0", PORT)).expect("the namespace is empty");
-    let error = error_of(as_user(65534));
+    let error = error_of(Newcomer::start_as(65534, 1));
     let expected = "UDP port 4791 is in use by a socket of user 0, of no process that can be seen";
     assert!(error.starts_with(expected), "{error}");
-}
-
-fn as_user(user: u32) -> Newcomer {
-    Newcomer::start_with(1, |command| {
-        // SAFETY: only system calls.
-        unsafe {
-            command.pre_exec(move || {
-                become_user(user);
-                Ok(())
-            })
-        };
-    })
 }
 
 fn a_squatted_name_is_told() {
@@ -95,42 +77,6 @@ fn without_a_program_it_is_told() {
     assert!(error.contains("/bin/true ended without a word"), "{error}");
 }
 
-fn another_users_agent_is_refused() {
-    let member = Member::join(1);
-    let error = error_of(as_user(65534));
-    let expected = format!(
-        "an agent of another user (uid 0, pid {}) serves this network namespace",
-        status().agent.pid
-    );
-    assert!(error.starts_with(&expected), "{error}");
-    assert_eq!(status().members.len(), 1);
-    member.leave();
-}
-
-/// Root may signal anyone, and is not the same user for that.
-fn root_does_not_use_a_users_agent() {
-    let member = as_user(65534).joined().expect("nothing is in the way");
-    let error = error_of(Newcomer::start(1));
-    assert!(error.starts_with("an agent of another user (uid 65534, pid "), "{error}");
-    member.leave();
-}
-
-/// In a user namespace without any mapping everybody is 65534, and that means nothing.
-fn an_unknown_user_is_refused() {
-    let member = Member::join(1);
-    let error = error_of(Newcomer::start_with(1, |command| {
-        // SAFETY: only a system call.
-        unsafe {
-            command.pre_exec(|| match libc::unshare(libc::CLONE_NEWUSER) {
-                0 => Ok(()),
-                _ => Err(Error::last_os_error()),
-            })
-        };
-    }));
-    assert!(error.starts_with("an agent of another user (uid 65534"), "{error}");
-    member.leave();
-}
-
 fn agent_address() -> SocketAddrUnix {
     SocketAddrUnix::new_abstract_name(b"converb/agent/1").expect("short")
 }
@@ -153,7 +99,7 @@ fn hello(role: Role) -> Vec<u8> {
 
 fn another_version_is_refused() {
     let member = Member::join(1);
-    let mut message = hello(Role::Join { slots: 1 });
+    let mut message = hello(Role::Join { slots: 1, is_carried: false });
     message[4..6].copy_from_slice(&99_u16.to_le_bytes());
     let (header, reply) = converse(&message).expect("an answer");
     assert_eq!((header.version, reply), (VERSION, Reply::Refused(Refusal::Version)));
@@ -178,7 +124,8 @@ fn slots_of_others_are_refused() {
     let group = status().agent.group;
     let claim = |group: u64, slots: &[u16]| {
         let slots = slots.to_vec();
-        let message = hello(Role::Rejoin { group, slots, wants_descriptors: true });
+        let role = Role::Rejoin { group, slots, wants_descriptors: true, is_carried: false };
+        let message = hello(role);
         converse(&message).expect("an answer").1
     };
     for (group, slots) in [

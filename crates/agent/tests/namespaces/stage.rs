@@ -2,12 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use converb_agent::{PORT, QPN_BITS_IN_SLOT, Status};
 
 use crate::member::PART_VARIABLE;
+use crate::runner::become_user;
 
 /// A member process, ended with this value.
 pub struct Member {
@@ -41,6 +43,19 @@ impl Newcomer {
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         Self { child, input, output }
+    }
+
+    /// The same, as another user, which takes root.
+    pub fn start_as(user: u32, slots: u16) -> Self {
+        Self::start_with(slots, |command| {
+            // SAFETY: only system calls.
+            unsafe {
+                command.pre_exec(move || {
+                    become_user(user);
+                    Ok(())
+                })
+            };
+        })
     }
 
     /// Waits until it is a member, or has the error that it printed.

@@ -106,6 +106,8 @@ pub(crate) struct Arrival {
     pub(crate) bytes: u32,
     /// Whether the datagram or what came with it was cut off.
     pub(crate) is_truncated: bool,
+    /// Whether this is no message, but the end of a connection.
+    pub(crate) is_ended: bool,
 }
 
 /// Five entries: destination, traffic class, hop limit, segment size, overflow count; for
@@ -122,6 +124,7 @@ impl Arrival {
             control_bytes: 0,
             bytes: 0,
             is_truncated: false,
+            is_ended: false,
         }
     }
 
@@ -144,26 +147,45 @@ pub(crate) fn receive(
     buffer_bytes: usize,
     arrivals: &mut [Arrival],
 ) -> Result<usize, Errno> {
+    receive_split(socket, buffers, buffer_bytes, arrivals, 0)
+}
+
+/// The same, where the first `front` bytes of each message go to where ancillary data goes, and
+/// there is none: for messages that begin with what the kernel does not tell.
+pub(crate) fn receive_split(
+    socket: BorrowedFd<'_>,
+    buffers: &mut [u8],
+    buffer_bytes: usize,
+    arrivals: &mut [Arrival],
+    front: usize,
+) -> Result<usize, Errno> {
     let count = arrivals.len();
     assert!(count > 0 && count <= MESSAGES_MAX && count * buffer_bytes <= buffers.len());
+    assert!(front <= CONTROL_BYTES);
     let mut headers: [MaybeUninit<libc::mmsghdr>; MESSAGES_MAX] =
         [const { MaybeUninit::uninit() }; MESSAGES_MAX];
-    let mut parts: [MaybeUninit<libc::iovec>; MESSAGES_MAX] =
+    let mut parts: [MaybeUninit<[libc::iovec; 2]>; MESSAGES_MAX] =
         [const { MaybeUninit::uninit() }; MESSAGES_MAX];
     let buffers = buffers.chunks_exact_mut(buffer_bytes);
     for (((arrival, buffer), header), part) in
         arrivals.iter_mut().zip(buffers).zip(&mut headers).zip(&mut parts)
     {
-        let part =
-            part.write(libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() });
+        let part = part.write([
+            libc::iovec { iov_base: arrival.control.as_mut_ptr().cast(), iov_len: front },
+            libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() },
+        ]);
         // SAFETY: all-zero bytes are a message header without name, parts and control.
         let header = header.write(unsafe { core::mem::zeroed() });
-        header.msg_hdr.msg_name = arrival.name.as_mut_ptr().cast();
-        header.msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
-        header.msg_hdr.msg_iov = part;
-        header.msg_hdr.msg_iovlen = 1;
-        header.msg_hdr.msg_control = arrival.control.as_mut_ptr().cast();
-        header.msg_hdr.msg_controllen = CONTROL_BYTES;
+        header.msg_hdr.msg_iov = part.as_mut_ptr();
+        header.msg_hdr.msg_iovlen = 2;
+        if front == 0 {
+            header.msg_hdr.msg_iov = &raw mut part[1];
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_name = arrival.name.as_mut_ptr().cast();
+            header.msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
+            header.msg_hdr.msg_control = arrival.control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = CONTROL_BYTES;
+        }
     }
     let descriptor = socket.as_raw_fd();
     let flags = libc::MSG_DONTWAIT;
@@ -199,8 +221,9 @@ pub(crate) fn receive(
         // SAFETY: at most `count` messages were received, and so many headers were written.
         let header = unsafe { header.assume_init_ref() };
         arrival.name_bytes = header.msg_hdr.msg_namelen;
-        arrival.control_bytes = header.msg_hdr.msg_controllen as u32;
-        arrival.bytes = header.msg_len;
+        arrival.control_bytes = header.msg_hdr.msg_controllen.max(front) as u32;
+        arrival.bytes = header.msg_len.saturating_sub(front as u32);
+        arrival.is_ended = front > 0 && header.msg_len == 0;
         arrival.is_truncated = header.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
     }
     Ok(received)

@@ -18,7 +18,7 @@ mod overflow;
 mod pktinfo;
 mod tos;
 
-pub(crate) use batch::{Arrival, SendBatch, receive};
+pub(crate) use batch::{Arrival, SendBatch, receive, receive_split};
 pub(crate) use control::{Control, Entries};
 pub(crate) use gro::segment_bytes;
 pub(crate) use gso::{segmentation, segments_max};

@@ -3,24 +3,21 @@
 //! The kernel copies a super-packet into a buffer; the invariant CRC of each packet in it is
 //! computed while that part of the buffer is in the cache, and then the engine reads it there.
 
+use super::arriving::Arriving;
 use super::faults::{ArrivingFaults, DAMAGED, DROPPED};
 use super::flow::{Flow, Share, actual_word, identification_of, word_of};
 use super::recorder::{Recorder, Seen};
 use super::relay::{Relay, Relayed};
 use super::source::Sources;
 use crate::capture::Direction;
+use crate::carried::Envelope;
 use crate::clock;
 use crate::counters::Counters;
 use crate::fault::Decision;
-use crate::kept::Kept;
-use crate::socket::{
-    Arrival, Endpoint, Entries, hop_limit_of, local_address, overflow_count, parse_name, receive,
-    segment_bytes, traffic_class_of,
-};
+use crate::socket::{Arrival, Endpoint};
 use converb_driver::Received;
 use converb_engine::Address;
 use converb_wire::{Bth, icrc};
-use core::net::Ipv6Addr;
 use rustix::io::Errno;
 use std::time::Instant;
 
@@ -85,22 +82,6 @@ impl Message {
     }
 }
 
-/// A socket that packets come by.
-pub(crate) struct Arriving {
-    pub(crate) index: u16,
-    pub(crate) socket: Kept,
-    pub(crate) port: u16,
-    /// Its count of datagrams lost for lack of room, as last told by the kernel.
-    pub(crate) overflows: core::sync::atomic::AtomicU32,
-}
-
-impl Arriving {
-    /// Whether there is a descriptor, though the program may have closed it.
-    pub(crate) fn is_there(&self) -> bool {
-        self.socket.get().is_some()
-    }
-}
-
 impl Incoming {
     pub(crate) fn new(faults: Option<ArrivingFaults>, recorder: Recorder) -> Self {
         Self {
@@ -133,12 +114,8 @@ impl Incoming {
         for step in 0..sockets.len() {
             let index = (self.turn + step) % sockets.len();
             let arrivals = &mut self.arrivals[..self.offered];
-            let Some(socket) = sockets[index].socket.get() else {
-                counters.descriptors_lost.add(1);
-                continue;
-            };
             counters.receive_calls.add(1);
-            match receive(socket, &mut self.buffers, BUFFER_BYTES, arrivals) {
+            match sockets[index].receive(&mut self.buffers, BUFFER_BYTES, arrivals) {
                 Ok(count) => {
                     self.filled = count;
                     self.slot = index;
@@ -319,32 +296,21 @@ impl Incoming {
 
 /// Reads what came with a message. `None` if packets cannot be made of it.
 fn parse_arrival(arrival: &Arrival, socket: &Arriving, counters: &Counters) -> Option<Message> {
-    use core::sync::atomic::Ordering::Relaxed;
     let bytes = arrival.bytes as usize;
-    let mut packet_bytes = bytes;
-    let mut destination: Option<(Ipv6Addr, u32)> = None;
-    let (mut traffic_class, mut hop_limit) = (0, 0);
-    for (level, kind, data) in Entries::new(arrival.control()) {
-        if let Some(found) = local_address(level, kind, data) {
-            destination = Some(found);
-        } else if let Some(found) = segment_bytes(level, kind, data) {
-            packet_bytes = found;
-        } else if let Some(found) = traffic_class_of(level, kind, data) {
-            traffic_class = found;
-        } else if let Some(found) = hop_limit_of(level, kind, data) {
-            hop_limit = found;
-        } else if let Some(count) = overflow_count(level, kind, data) {
-            let before = socket.overflows.swap(count, Relaxed);
-            counters.dropped_overflow.add(u64::from(count.wrapping_sub(before)));
-        }
+    let envelope = socket.envelope(arrival);
+    if let Some(count) = envelope.as_ref().and_then(|envelope| envelope.overflows) {
+        let before = socket.overflows.swap(count, core::sync::atomic::Ordering::Relaxed);
+        counters.dropped_overflow.add(u64::from(count.wrapping_sub(before)));
     }
     if bytes == 0 {
         counters.dropped_short.add(1);
         return None;
     }
-    let message = (|| {
-        let Endpoint { ip, scope, port } = parse_name(arrival.name())?;
-        let (local, interface) = destination?;
+    let message = envelope.and_then(|envelope| {
+        let Envelope { source: Endpoint { ip, scope, port }, traffic_class, hop_limit, .. } =
+            envelope;
+        let (local, interface) = envelope.destination;
+        let packet_bytes = envelope.segment_bytes.unwrap_or(bytes);
         let flow = Flow::new((ip, port), (local, socket.port))?;
         let local_scope = if local.is_unicast_link_local() { interface } else { 0 };
         Some(Message {
@@ -357,7 +323,7 @@ fn parse_arrival(arrival: &Arrival, socket: &Arriving, counters: &Counters) -> O
             traffic_class,
             hop_limit,
         })
-    })();
+    });
     if arrival.is_truncated || message.is_none() {
         counters.dropped_incomplete.add(1);
         return None;

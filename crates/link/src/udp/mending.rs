@@ -8,11 +8,9 @@
 use super::port::UdpPort;
 use super::waiting::{Watched, wait};
 use crate::clock;
-use crate::kept::Kept;
-use crate::socket::prepare_slot_socket;
 use converb_driver::{Interest, Woken};
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -108,7 +106,8 @@ impl UdpPort {
         }
         let has_waker = self.waker.descriptor().is_open() || self.waker.renew().is_ok();
         let has_slots = self.fetch_slots();
-        let first = self.sockets.first().and_then(|arriving| arriving.socket.get());
+        let first = self.sockets.first().filter(|arriving| arriving.is_own());
+        let first = first.and_then(|arriving| arriving.socket.get());
         if let Some(socket) = first.filter(|_| has_slots) {
             self.departure.senders.renew_fallback(socket);
         }
@@ -126,8 +125,8 @@ impl UdpPort {
 
     /// Fetches the slots' sockets if some are lost; returns whether all are there.
     fn fetch_slots(&self) -> bool {
-        let is_open = |socket: &Kept| socket.is_open();
-        if self.sockets.iter().all(|arriving| is_open(&arriving.socket)) {
+        let are_open = || self.sockets.iter().all(|arriving| arriving.socket.is_open());
+        if are_open() {
             return true;
         }
         let Some(slots) = self.mending.source.get().and_then(|source| source()) else {
@@ -136,12 +135,10 @@ impl UdpPort {
         for (index, socket) in slots {
             let lost = self.sockets.iter().find(|arriving| arriving.index == index);
             // One that is open is the same socket, under another number.
-            let Some(lost) = lost.filter(|arriving| !is_open(&arriving.socket)) else { continue };
-            let buffer = self.settings.receive_buffer_bytes_max;
-            if prepare_slot_socket(socket.as_fd(), buffer).is_ok() {
-                lost.socket.set(socket);
+            if let Some(lost) = lost.filter(|arriving| !arriving.socket.is_open()) {
+                let _ = lost.replace(socket, self.settings.receive_buffer_bytes_max);
             }
         }
-        self.sockets.iter().all(|arriving| is_open(&arriving.socket))
+        are_open()
     }
 }

@@ -1,8 +1,9 @@
 //! The port: slot sockets to receive by, senders, and what they share.
 
+use super::arriving::Arriving;
 use super::destination::Destinations;
 use super::faults::{ArrivingFaults, DepartingFaults};
-use super::incoming::{Arriving, Incoming};
+use super::incoming::Incoming;
 use super::mending::Mending;
 use super::outgoing::{Departure, Outgoing, slot_of};
 use super::recorder::Recorder;
@@ -18,13 +19,11 @@ use crate::kept::Kept;
 use crate::memory::ProgramMemory;
 use crate::random::random;
 use crate::signal::EventSignal;
-use crate::socket::{
-    Family, family_of, local_port, open_sender, overflows_so_far, prepare_slot_socket,
-};
+use crate::socket::{Family, family_of, local_port, open_sender, prepare_slot_socket};
 use converb_driver::{Interest, Port, Received, Sent, Woken};
 use converb_engine::Time;
-use converb_wire::Bth;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use converb_wire::{Bth, ROCE_V2_PORT};
+use core::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -72,19 +71,56 @@ impl UdpPort {
             let bytes = prepare_slot_socket(socket.as_fd(), settings.receive_buffer_bytes_max)?;
             receive_buffer_bytes = receive_buffer_bytes.min(bytes);
             let port = local_port(socket.as_fd())?;
-            let overflows = AtomicU32::new(overflows_so_far(socket.as_fd()));
-            let socket = Kept::new(socket);
-            sockets.push(Arriving { index, socket, port, overflows });
+            sockets.push(Arriving::by_socket(Slot { index, socket }, port));
         }
-        let first =
-            sockets.first().and_then(|arriving| Some((arriving.socket.get()?, arriving.port)));
-        let family = match first {
+        Self::over(sockets, receive_buffer_bytes, settings)
+    }
+
+    /// A port that receives what the agent carries to it: each socket is one end of a pair that a
+    /// [`Carrier`](crate::Carrier) feeds. `receive_buffer_bytes` is what the slots' own sockets
+    /// have room for.
+    ///
+    /// # Errors
+    /// When there are no descriptors left. `INVAL`: more than 32 slots.
+    pub fn carried(
+        slots: Vec<Slot>,
+        receive_buffer_bytes: usize,
+        settings: Settings,
+    ) -> Result<Self, Errno> {
+        if slots.len() > SLOTS_MAX {
+            return Err(Errno::INVAL);
+        }
+        let arriving = |slot| Arriving::by_agent(slot, ROCE_V2_PORT);
+        Self::over(slots.into_iter().map(arriving).collect(), receive_buffer_bytes, settings)
+    }
+
+    /// Another agent carries now: packets for slot `index` come by `socket` from now on.
+    ///
+    /// # Errors
+    /// `INVAL`: nobody carries for this port, or it has no such slot.
+    pub fn renew(&self, index: u16, socket: OwnedFd) -> Result<(), Errno> {
+        let arriving = self.sockets.iter().find(|arriving| arriving.index == index);
+        let carried = arriving.filter(|arriving| !arriving.is_own()).ok_or(Errno::INVAL)?;
+        carried.replace(socket, None)?;
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn over(
+        sockets: Vec<Arriving>,
+        receive_buffer_bytes: usize,
+        settings: Settings,
+    ) -> Result<Self, Errno> {
+        // A slot's own socket also stands in for senders; one of a pair cannot.
+        let own = sockets.first().filter(|arriving| arriving.is_own());
+        let own = own.and_then(|first| Some((first.socket.get()?, first.port)));
+        let family = match own {
             Some((socket, _)) => family_of(socket)?,
             None if open_sender(Family::Dual, 0).is_ok() => Family::Dual,
             None => Family::Inet4,
         };
         let fallback =
-            first.and_then(|(socket, port)| Some((socket.try_clone_to_owned().ok()?, port)));
+            own.and_then(|(socket, port)| Some((socket.try_clone_to_owned().ok()?, port)));
         let counters = Arc::new(Counters::default());
         let waker = Arc::new(Waker::new()?);
         let capture = settings.capture.as_deref().map(Capture::open).transpose()?;

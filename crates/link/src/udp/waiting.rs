@@ -4,8 +4,8 @@
 //! between calls, so a forked child or a program that closes descriptors cannot confuse it, and
 //! it reports once, which is what the progress thread's rule asks for.
 
+use super::arriving::Arriving;
 use super::faults::DepartingFaults;
-use super::incoming::Arriving;
 use super::outgoing::Departure;
 use super::relay::Relay;
 use super::sender::SENDERS_MAX;
@@ -82,8 +82,13 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     /// What is readable when something was received.
     fn received(&self) -> impl Iterator<Item = BorrowedFd<'a>> + use<'a> {
-        let sockets = self.sockets.iter().filter_map(|arriving| arriving.socket.get());
+        let sockets = self.sockets.iter().filter_map(Arriving::watched);
         sockets.chain(self.relay.and_then(Relay::descriptor))
+    }
+
+    /// Whether there is a socket that cannot be watched, for the agent that fed it is gone.
+    fn has_parted(&self) -> bool {
+        self.sockets.iter().any(Arriving::has_parted)
     }
 
     /// How long until something that was delayed on purpose is due; `None`: there is nothing.
@@ -122,7 +127,8 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest, timeout: Duration)
             count += 1;
         }
         let first_blocked = count;
-        let relay_index = 1 + watched.sockets.len();
+        // It stands last among those. Fed by an agent, a port has none.
+        let relay_index = first_blocked - 1;
         for (entry, socket) in entries[count..].iter_mut().zip(blocked) {
             *entry = PollFd::from_borrowed_fd(socket, PollFlags::OUT);
             count += 1;
@@ -141,7 +147,9 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest, timeout: Duration)
             Duration::ZERO
         } else {
             let left = deadline.saturating_duration_since(Instant::now());
-            watched.delayed(interest).map_or(left, |delayed| delayed.min(left))
+            let parted = watched.has_parted().then_some(PARTED);
+            let sooner = watched.delayed(interest).into_iter().chain(parted);
+            sooner.fold(left, Duration::min)
         };
         let entries = &mut entries[..count];
         watched.counters.wait_calls.add(1);
@@ -197,5 +205,7 @@ fn poll_for(entries: &mut [PollFd<'_>], timeout: Duration) -> Result<usize, Errn
 pub(crate) const SLOTS_MAX: usize = 32;
 /// The waker, slots, the relay, senders, a signal.
 const ENTRIES_MAX: usize = 1 + SLOTS_MAX + 1 + SENDERS_MAX + 1;
+/// How often all that wait look whether another agent carries what the last one did.
+const PARTED: Duration = Duration::from_millis(20);
 /// How long a wait lasts when the program has closed some of our descriptors.
 const LOST: Duration = Duration::from_millis(10);
