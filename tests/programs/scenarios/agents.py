@@ -114,20 +114,6 @@ def holds_no_output(bench):
     bench.finish(process, begin + 10)
 
 
-def other_user(bench):
-    """Another user's agent serves the namespace: a message says whose, once, and what to do."""
-    space = bench.topology.server
-    deadline = time.monotonic() + 30
-    owner = bench.start(space, ["ibv_rc_pingpong", "-g", "0"], "owner", uid=1000)
-    bench.listening(space, 18515, owner, deadline)
-    stranger = bench.start(space, ["ibv_rc_pingpong", "-g", "0", "-p", "18600"], "stranger")
-    if stranger.wait(deadline) in (0, None):
-        raise Failure("a program of another user was not refused")
-    lines = [line for line in stranger.errors().splitlines() if "another user" in line]
-    if len(lines) != 1 or "1000" not in lines[0] or "namespace" not in lines[0]:
-        raise Failure("the refusal was not said once, with the user: %r" % stranger.errors())
-
-
 def descriptors_still_pass(bench):
     """With an agent up, another program of the same user, soft limit 1024, passes descriptors."""
     space = bench.topology.server
@@ -165,7 +151,6 @@ SCENARIOS = [
     Scenario("20 agents killed, two newcomers racing", "lo", takeover_race),
     Scenario("agent stop", "lo", stop),
     Scenario("the agent holds no output", "lo", holds_no_output),
-    Scenario("an agent of another user", "lo", other_user, two_users=True),
     Scenario("descriptors still pass", "lo", descriptors_still_pass),
     Scenario("the agent exits when idle", "lo", idle_exit),
 ]
