@@ -2,9 +2,10 @@
 //!
 //! This crate owns the slots: the SO_REUSEPORT group of sockets and its selector, the vault that
 //! keeps the group alive without its agent, the agent's process with its protocol, and a member's
-//! side of it ([`Membership`]). A member's packets go from the kernel to its process, unless it is of
-//! another user than the agent: then the agent carries to it what arrives, in the one thread that
-//! this crate starts. It sets no option of other slots' sockets beyond what makes them slots.
+//! side of it ([`Membership`]). It never looks into a member's packets, and receives only those of
+//! members that are of another user than the agent, which the agent carries to them in the one
+//! thread that this crate starts; all others go from the kernel to the process. It sets no option
+//! of their slots' sockets beyond what makes them slots.
 //!
 //! The command `converb agent` calls [`serve_from_command_line`] for `serve` with the arguments
 //! after that word, [`status`] for `status`, and [`stop`] for `stop [--force]`;

@@ -56,8 +56,11 @@ pub struct Granted {
     pub group: u64,
     pub shared: Shared,
     /// The slots' sockets, or ends of pairs by which datagrams are carried.
-    pub slots: Vec<(u16, OwnedFd)>,
+    pub slots: SlotDescriptors,
 }
+
+/// Slots, each with the descriptor that its packets come by.
+type SlotDescriptors = Vec<(u16, OwnedFd)>;
 
 /// What a member has of its group.
 pub enum Shared {
@@ -178,7 +181,7 @@ pub fn greet(
 fn take_granted(
     connection: &Connection,
     deadline: Instant,
-) -> Result<(u64, Shared, Vec<(u16, OwnedFd)>), NotGranted> {
+) -> Result<(u64, Shared, SlotDescriptors), NotGranted> {
     let malformed = || NotGranted::Never(connection.explain(JoinError::Protocol));
     let answer = next(connection, deadline)?;
     let (group, count, shared) = match answer.reply {

@@ -24,15 +24,14 @@
 
 mod failures;
 mod fields;
+mod members;
 mod reply;
 mod request;
 
 pub use failures::{FailureEntry, FailuresReply};
 pub use fields::{Malformed, Name};
-pub use reply::{
-    CarriedWelcome, DeviceReply, MemberEntry, MembersReply, Refusal, Reply, Slots, StatusReply,
-    Welcome,
-};
+pub use members::{MemberEntry, MembersReply};
+pub use reply::{CarriedWelcome, DeviceReply, Refusal, Reply, Slots, StatusReply, Welcome};
 pub use request::{Hello, Request, Role};
 
 use fields::{Reader, Writer};

@@ -10,7 +10,7 @@ use super::carrying::Carriage;
 use super::members::{Member, Presence};
 use crate::identity::User;
 use crate::protocol::{CarriedWelcome, DESCRIPTORS_MAX, Reply, Slots};
-use crate::transfer;
+use crate::{limit, transfer};
 
 /// The most slots of one other user, and of all of them: our own user's programs shall find some.
 const SLOTS_PER_USER_MAX: usize = 256;
@@ -59,7 +59,9 @@ impl Agent {
         {
             let descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
             let message = Reply::Slots(Slots { numbers: numbers.to_vec() });
-            transfer::send(connection, &message.emit(), &descriptors)?;
+            // What a member does not take out stays in flight, and counts against our own user's
+            // programs: they shall have room left to pass theirs.
+            limit::while_parking(|| transfer::send(connection, &message.emit(), &descriptors))?;
         }
         carriers.into_iter().for_each(|carrier| carriage.add(carrier));
         Ok(())
