@@ -169,21 +169,13 @@ pub fn greet(
     if said.is_err() {
         return Err(NotGranted::Later);
     }
-    take_granted(&connection, deadline).map(|(group, shared, slots)| Granted {
-        group,
-        shared,
-        slots,
-        connection,
-    })
+    take_granted(connection, deadline)
 }
 
 /// What the agent gives on a connection, group and slots included.
-fn take_granted(
-    connection: &Connection,
-    deadline: Instant,
-) -> Result<(u64, Shared, SlotDescriptors), NotGranted> {
+fn take_granted(connection: Connection, deadline: Instant) -> Result<Granted, NotGranted> {
     let malformed = || NotGranted::Never(connection.explain(JoinError::Protocol));
-    let answer = next(connection, deadline)?;
+    let answer = next(&connection, deadline)?;
     let (group, count, shared) = match answer.reply {
         // Another user's agent has no power to give, and what it gave instead would be a trap.
         Reply::Welcome(welcome) if connection.is_of_same_user() => {
@@ -199,7 +191,7 @@ fn take_granted(
     };
     let mut slots = Vec::with_capacity(count.into());
     while slots.len() < usize::from(count) {
-        let answer = next(connection, deadline)?;
+        let answer = next(&connection, deadline)?;
         let Reply::Slots(part) = answer.reply else { return Err(malformed()) };
         if part.numbers.is_empty() || part.numbers.len() != answer.descriptors.len() {
             return Err(malformed());
@@ -207,7 +199,7 @@ fn take_granted(
         let descriptors = answer.descriptors.into_iter().map(converb_link::raise);
         slots.extend(part.numbers.into_iter().zip(descriptors));
     }
-    Ok((group, shared, slots))
+    Ok(Granted { connection, group, shared, slots })
 }
 
 /// The next message that is no refusal.
