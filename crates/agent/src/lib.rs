@@ -22,6 +22,8 @@ mod error;
 mod failures;
 mod greeting;
 mod group;
+#[cfg(any(test, fuzzing))]
+mod hostile;
 mod identity;
 mod limit;
 mod membership;
@@ -45,6 +47,8 @@ pub use counters::{COUNTERS_MAX, CounterPage, DEVICES_MAX};
 pub use error::JoinError;
 pub use failures::{FAILURE_WORDS, FAILURES_MAX, FOLLOWS, FailureWords};
 pub use group::{PORT, SLOTS_MAX};
+#[cfg(fuzzing)]
+pub use hostile::{message as read_hostile_message, page as read_hostile_page};
 pub use membership::{CarriedBy, JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};

@@ -32,6 +32,8 @@ pub use descriptor::raise;
 pub use fault::{Delay, Faults, InvalidFaults, Rate, Rates};
 pub use kept::Kept;
 pub use memory::ProgramMemory;
+#[cfg(fuzzing)]
+pub use ring::hostile::play as play_hostile_ring;
 pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};

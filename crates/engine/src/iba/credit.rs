@@ -97,7 +97,9 @@ impl Credit {
             FOREIGN | SILENT => self.pace(size, now),
             peer => {
                 let on_the_way = self.on_the_way();
-                if on_the_way == 0 || on_the_way + size <= self.granted.load(Relaxed) {
+                // A peer may say what it likes: what it confirms can lie ahead of what was sent.
+                if on_the_way == 0 || on_the_way.saturating_add(size) <= self.granted.load(Relaxed)
+                {
                     return Admission::Go;
                 }
                 if peer == CONVERB && self.has_waited(now) > SILENCE_MAX {

@@ -24,7 +24,7 @@ mod unreliable;
 pub use arrival::Arrival;
 pub use attributes::{AttributeMask, Attributes, ModifyError, Mtu};
 pub use cause::{Cause, Failure};
-pub use credit::{CreditKind, CreditMessage};
+pub use credit::{Admission, CreditKind, CreditMessage};
 pub use environment::{Environment, PathFinder, ReceiveSource};
 pub use event::{Event, Side};
 pub use path::{PathWindow, truesize};

@@ -10,12 +10,12 @@ use converb_engine::iba::{
 };
 use converb_engine::memory::{Access, KeyTable, ProtectionDomain, RegionSpec};
 use converb_engine::work::{
-    Operation, Payload, ReceiveRequest, ReceiveRing, ReceiveWork, RemoteAddress, ScatterGather,
-    SendFlags, SendRequest, SendRing,
+    DatagramDestination, Operation, Payload, ReceiveRequest, ReceiveRing, ReceiveWork,
+    RemoteAddress, ScatterGather, SendFlags, SendRequest, SendRing,
 };
 use converb_engine::{Address, AddressVector, Counters, Fault, Memory, PacketSink, Status, Time};
 use converb_wire::{Packet, Psn, Qpn, Rkey, Syndrome};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Where each side's memory begins; it is one region.
@@ -24,6 +24,8 @@ pub const BASE: u64 = 0x1000;
 pub const SIZE: usize = 64 << 10;
 /// The path MTU, if a test does not say otherwise.
 pub const MTU: u32 = 1024;
+/// The Q_Key of both sides, if they exchange datagrams.
+pub const QUEUE_KEY: u32 = 0x1111_1111;
 const DOMAIN: ProtectionDomain = ProtectionDomain(1);
 
 /// What a test may want otherwise.
@@ -35,6 +37,7 @@ pub struct Terms {
     pub rnr_retry: u8,
     pub max_reads: u8,
     pub service: Service,
+    pub atomics: bool,
 }
 
 impl Default for Terms {
@@ -46,36 +49,53 @@ impl Default for Terms {
             rnr_retry: 7,
             max_reads: 4,
             service: Service::ReliableConnection,
+            atomics: false,
         }
     }
 }
 
-struct Bytes(RefCell<Vec<u8>>);
+/// The bytes, and how often somebody wanted others.
+struct Bytes(RefCell<Vec<u8>>, Cell<u32>);
 
 impl Bytes {
-    fn at(address: u64, length: usize) -> Result<std::ops::Range<usize>, Fault> {
-        let start = address.checked_sub(BASE).ok_or(Fault { address })? as usize;
-        if start + length > SIZE { Err(Fault { address }) } else { Ok(start..start + length) }
+    fn at(&self, address: u64, length: usize) -> Result<std::ops::Range<usize>, Fault> {
+        let start = address.checked_sub(BASE).map(|start| start as usize);
+        let start = start.filter(|start| start.checked_add(length).is_some_and(|end| end <= SIZE));
+        let Some(start) = start else {
+            self.1.set(self.1.get() + 1);
+            return Err(Fault { address });
+        };
+        Ok(start..start + length)
+    }
+
+    /// Changes a number in one step; the one before.
+    fn change(&self, address: u64, new: impl FnOnce(u64) -> u64) -> Result<u64, Fault> {
+        let range = self.at(address, 8)?;
+        let mut bytes = self.0.borrow_mut();
+        let place = bytes[range].first_chunk_mut().expect("eight bytes");
+        let before = u64::from_ne_bytes(*place);
+        *place = new(before).to_ne_bytes();
+        Ok(before)
     }
 }
 
 impl Memory for Bytes {
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        into.copy_from_slice(&self.0.borrow()[Self::at(address, into.len())?]);
+        into.copy_from_slice(&self.0.borrow()[self.at(address, into.len())?]);
         Ok(())
     }
 
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
-        self.0.borrow_mut()[Self::at(address, from.len())?].copy_from_slice(from);
+        self.0.borrow_mut()[self.at(address, from.len())?].copy_from_slice(from);
         Ok(())
     }
 
-    fn compare_and_swap(&self, address: u64, _: u64, _: u64) -> Result<u64, Fault> {
-        Err(Fault { address })
+    fn compare_and_swap(&self, address: u64, compare: u64, swap: u64) -> Result<u64, Fault> {
+        self.change(address, |before| if before == compare { swap } else { before })
     }
 
-    fn fetch_and_add(&self, address: u64, _: u64) -> Result<u64, Fault> {
-        Err(Fault { address })
+    fn fetch_and_add(&self, address: u64, add: u64) -> Result<u64, Fault> {
+        self.change(address, |before| before.wrapping_add(add))
     }
 }
 
@@ -143,7 +163,10 @@ impl Side {
     fn new(index: u16, terms: Terms) -> Self {
         use AttributeMask as A;
         let mut keys = KeyTable::new(7 + u64::from(index));
-        let access = Access::LOCAL_WRITE.with(Access::REMOTE_WRITE).with(Access::REMOTE_READ);
+        let mut access = Access::LOCAL_WRITE.with(Access::REMOTE_WRITE).with(Access::REMOTE_READ);
+        if terms.atomics {
+            access = access.with(Access::REMOTE_ATOMIC);
+        }
         let spec = RegionSpec { address: BASE, length: SIZE as u64, iova: BASE, access };
         let key = keys.register(DOMAIN, spec, 3).unwrap().key;
         let queue_pair = QueuePair::new(&QueuePairSpec {
@@ -163,7 +186,7 @@ impl Side {
             posted: SendRing::new(32, 1, 0),
             receives: Receives(ReceiveRing::new(32, 1)),
             keys,
-            memory: Bytes(RefCell::new(memory)),
+            memory: Bytes(RefCell::new(memory), Cell::new(0)),
             path: PathWindow::default(),
             reads: ReadBudget::new(212_992),
             counters: Counters::default(),
@@ -193,6 +216,7 @@ impl Side {
             max_reads: terms.max_reads,
             max_destination_reads: terms.max_reads,
             port: 1,
+            queue_key: QUEUE_KEY,
             ..Attributes::default()
         };
         let receive = A::PATH.with(A::PATH_MTU).with(A::DESTINATION).with(A::RECEIVE_PSN);
@@ -201,10 +225,13 @@ impl Side {
             Service::ReliableConnection => {
                 (receive.with(A::MAX_DESTINATION_READS).with(A::MIN_RNR_TIMER), send)
             }
-            _ => (receive, A::NONE),
+            Service::UnreliableConnection => (receive, A::NONE),
+            Service::UnreliableDatagram => (A::NONE, A::NONE),
         };
+        let is_datagram = terms.service == Service::UnreliableDatagram;
+        let access_or_key = if is_datagram { A::QUEUE_KEY } else { A::ACCESS_FLAGS };
         let steps = [
-            (State::Init, A::PARTITION_KEY_INDEX.with(A::PORT).with(A::ACCESS_FLAGS)),
+            (State::Init, A::PARTITION_KEY_INDEX.with(A::PORT).with(access_or_key)),
             (State::ReadyToReceive, receive),
             (State::ReadyToSend, send.with(A::SEND_PSN)),
         ];
@@ -281,6 +308,31 @@ impl Side {
         self.receives.0.push(&ReceiveRequest { wr_id, scatter: &scatter }).unwrap();
     }
 
+    /// Posts work, if there is room for it; datagrams go to the peer.
+    pub fn tries(&mut self, wr_id: u64, operation: Operation, length: u32) {
+        let list = [ScatterGather { address: BASE, length, lkey: self.key.0 }];
+        let payload = Payload::Gather(&list);
+        let flags = SendFlags::default();
+        let path = AddressVector {
+            local: Address::Lid(self.index),
+            remote: Address::Lid(1 - self.index),
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+            service_level: 0,
+        };
+        let qpn = Qpn::new(0x10 + u32::from(1 - self.index));
+        let destination = Some(DatagramDestination { path, qpn, queue_key: QUEUE_KEY });
+        let _ = self.posted.push(&SendRequest { wr_id, operation, flags, payload, destination });
+    }
+
+    /// Posts a receive, if there is room for it.
+    pub fn tries_receive(&mut self, wr_id: u64, length: u32) {
+        let address = BASE + SIZE as u64 - u64::from(length);
+        let scatter = [ScatterGather { address, length, lkey: self.key.0 }];
+        let _ = self.receives.0.push(&ReceiveRequest { wr_id, scatter: &scatter });
+    }
+
     /// What it sends now, which must be these packets.
     #[track_caller]
     pub fn says(&mut self, expected: &[&str]) -> Vec<Vec<u8>> {
@@ -311,14 +363,23 @@ impl Side {
 
     /// A packet arrives.
     pub fn hears(&mut self, packet: &[u8]) {
+        self.hears_from(1 - self.index, &Packet::parse(packet).expect("we wrote it"), packet);
+    }
+
+    /// A packet arrives from somewhere.
+    pub fn hears_from(&mut self, source: u16, parsed: &Packet<'_>, packet: &[u8]) {
         let arrival = Arrival {
-            source: Address::Lid(1 - self.index),
+            source: Address::Lid(source),
             local: Address::Lid(self.index),
             traffic_class: 0,
             hop_limit: 0,
         };
-        let parsed = Packet::parse(packet).expect("we wrote it");
-        self.within(|queue_pair, env, _| queue_pair.handle_packet(&parsed, packet, &arrival, env));
+        self.within(|queue_pair, env, _| queue_pair.handle_packet(parsed, packet, &arrival, env));
+    }
+
+    /// How often memory was touched that is in no region.
+    pub fn strayed(&self) -> u32 {
+        self.memory.1.get()
     }
 
     /// Packets arrive in this order.

@@ -28,7 +28,7 @@ pub(super) const FEATURES: u32 = 0;
 
 pub(super) const ENTRIES: usize = 64;
 /// A packet of MTU 4096 with all headers that it can have.
-const PACKET_BYTES_MAX: usize = 4096 + 128;
+pub(super) const PACKET_BYTES_MAX: usize = 4096 + 128;
 const PACKET_WORDS_MAX: usize = PACKET_BYTES_MAX / 8;
 const HEADER_WORDS: usize = 8;
 const DESCRIPTION_WORDS: usize = 7;
@@ -119,6 +119,12 @@ impl Memory {
         None
     }
 
+    /// What a writer can do that keeps to no rule.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn spoil(&self, word: usize, value: u64) {
+        self.words()[word % (BYTES / 8)].store(value, Ordering::Relaxed);
+    }
+
     /// Whether a sender has claimed `number`.
     pub(super) fn is_claimed(&self, number: u64) -> bool {
         self.words()[NEXT_WORD].load(Ordering::Relaxed) != number
@@ -157,7 +163,7 @@ impl Entry<'_> {
         self.words[0].store(next, Ordering::Release);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn spoil(self, word: usize, value: u64) {
         self.words[word].store(value, Ordering::Relaxed);
     }
