@@ -383,6 +383,22 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_confirms_more_than_was_sent_is_waited_for_and_given_up_as_any_other() {
+        let credit = Credit::default();
+        let question = credit.question(1, at(0), false).unwrap();
+        credit.answered(question.count, 30_000);
+        credit.sent(30_000);
+        assert!(matches!(credit.admit(1000, at(1)), Admission::Wait(_)));
+        assert_eq!(credit.admit(1000, at(2002)), Admission::Go);
+        // It was silent, so what it says is believed: that more arrived than was sent.
+        credit.answered(30_001, 30_000);
+        assert_eq!(credit.on_the_way(), u32::MAX);
+        assert!(matches!(credit.admit(9000, at(2003)), Admission::Wait(_)));
+        assert!(matches!(credit.admit(9000, at(4000)), Admission::Wait(_)));
+        assert_eq!(credit.admit(9000, at(4004)), Admission::Go);
+    }
+
+    #[test]
     fn a_lost_answer_is_asked_for_again_only_while_someone_waits() {
         let credit = Credit::default();
         let question = credit.question(1, at(0), false).unwrap();
