@@ -93,6 +93,11 @@ mod tests {
             });
             for _ in 0..1000 {
                 let before = receiver.next;
+                // A full ring, so that one more while it is read is one too many.
+                let last = before + ENTRIES as u64 - 1;
+                while !memory.entry(last).is_published(last) {
+                    std::thread::yield_now();
+                }
                 pop(&mut receiver);
                 assert!(receiver.next - before <= ENTRIES as u64);
             }
