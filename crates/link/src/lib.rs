@@ -26,6 +26,8 @@ mod udp;
 
 pub mod thread;
 
+#[cfg(fuzzing)]
+pub use carried::hostile::play as play_hostile_agent;
 pub use carried::{Carried, Carrier, Space};
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;

@@ -8,6 +8,8 @@
 
 mod carrier;
 mod envelope;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 
 pub use carrier::{Carried, Carrier, Space};
 pub(crate) use envelope::{ENVELOPE_BYTES, Envelope};

@@ -2,6 +2,7 @@
 
 use super::layout::{self, ENTRIES, PACKET_BYTES_MAX};
 use super::{RingReceiver, RingSender};
+use crate::kept::Kept;
 use crate::udp::Relayed;
 use converb_driver::Received;
 use converb_engine::Address;
@@ -57,7 +58,10 @@ fn sender_of(receiver: &RingReceiver) -> RingSender {
     let descriptors = receiver.descriptors();
     let copy = |descriptor: &OwnedFd| descriptor.try_clone().expect("a descriptor");
     let (memory, bell) = (copy(&descriptors.memory), copy(&descriptors.bell));
-    RingSender { memory: layout::Memory::map(memory.as_fd()).expect("memory"), bell }
+    RingSender {
+        memory: layout::Memory::map(memory.as_fd()).expect("memory"),
+        bell: Kept::new(bell),
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ mod settings;
 mod source;
 mod waiting;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use flow::Flow;
 pub use incoming::Incoming;
 pub use mending::SlotSource;
 pub use outgoing::Outgoing;
