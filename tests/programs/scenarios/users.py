@@ -15,14 +15,26 @@ BANDWIDTH, LATENCY = ["ib_write_bw", "-D", "3"], ["ib_send_lat", "-n", "2000"]
 TOLD = "relays what this program receives, and can read it"
 
 
-class Keeper:
-    """A server of the owner's that nobody connects to, so that the agent is the owner's."""
+class Keepers:
+    """Servers of the owner's that nobody connects to, so that each namespace's agent is the
+    owner's, whoever else comes first."""
 
-    def __init__(self, bench, deadline, uid=OWNER, port=18900):
-        space = bench.topology.server
-        words = ["ibv_rc_pingpong", "-g", "0", "-p", str(port)]
-        self.process = bench.start(space, words, "keeper-%d" % port, uid=uid)
-        bench.listening(space, port, self.process, deadline)
+    def __init__(self, bench, deadline):
+        self.processes = []
+        for space in bench.topology.namespaces:
+            words = ["ibv_rc_pingpong", "-g", "0", "-p", "18900"]
+            process = bench.start(space, words, "keeper-" + space.name, uid=OWNER)
+            bench.listening(space, 18900, process, deadline)
+            self.processes.append(process)
+
+    def running(self):
+        """Whether all are there."""
+        return all(process.running() for process in self.processes)
+
+    def kill(self):
+        """Ends all."""
+        for process in self.processes:
+            process.kill()
 
 
 class Pair:
@@ -77,7 +89,7 @@ def members_by_user(bench, label):
 def both_at_once(bench):
     """All pairs end well; the status tells who is relayed, also to the one who is."""
     deadline = time.monotonic() + 90
-    Keeper(bench, deadline)
+    Keepers(bench, deadline)
     pairs = start_pairs(bench, deadline)
     time.sleep(1)
     found = members_by_user(bench, "status")
@@ -94,7 +106,7 @@ def killed(bench):
     """The agent is killed: the owner's members start a successor, which relays to the same
     members of the other user, whose queue pairs live on."""
     deadline = time.monotonic() + 120
-    keeper = Keeper(bench, deadline)
+    keepers = Keepers(bench, deadline)
     pairs = start_pairs(bench, deadline, ["ib_write_bw", "-D", "8"])
     time.sleep(4)
     for number in range(2):
@@ -106,7 +118,7 @@ def killed(bench):
             raise Failure("the status still names the killed agent, pid %d" % before)
     for pair in pairs:
         pair.finish()
-    if not keeper.process.running():
+    if not keepers.running():
         raise Failure("the owner's member did not outlive the agent")
 
 
@@ -115,14 +127,14 @@ def group_ends(bench):
     fail by their retries, and programs that start then have an agent of their own."""
     space = bench.topology.server
     deadline = time.monotonic() + 90
-    keeper = Keeper(bench, deadline)
+    keepers = Keepers(bench, deadline)
     # Both ends are relayed; a short time-out, that the end is soon.
     words = ["ib_write_bw", "-D", "60", "-u", "12"]
     pair = Pair(bench, words, 18600, (OTHER, OTHER), deadline)
     pair.connect()
     time.sleep(4)
     before = agent_pid(bench, space, "before", patience=10)
-    keeper.process.kill()
+    keepers.kill()
     kill_agent(before)
     if pair.client.wait(deadline) in (0, None):
         raise Failure("the client's queue pair outlived its group")
@@ -140,7 +152,7 @@ def refused_requests(bench):
     """Another user neither stops the agent nor reads what failed in the owner's programs."""
     space = bench.topology.server
     deadline = time.monotonic() + 30
-    Keeper(bench, deadline)
+    Keepers(bench, deadline)
     pid = agent_pid(bench, space)
     for words in (["agent", "stop"], ["agent", "stop", "--force"], ["explain", "--last"]):
         asking = bench.start(space, ["converb"] + words, "-".join(words), uid=OTHER)
@@ -180,7 +192,7 @@ def attack(bench):
     """What another user can try by itself: none of it takes or removes the owner's packets."""
     space = bench.topology.server
     deadline = time.monotonic() + 90
-    Keeper(bench, deadline)
+    Keepers(bench, deadline)
     pairs = [Pair(bench, ["ib_write_bw", "-D", "6"], 18600, (OWNER, OWNER), deadline),
              Pair(bench, ["ib_send_lat", "-D", "6"], 18601, (OWNER, OWNER), deadline)]
     for pair in pairs:
