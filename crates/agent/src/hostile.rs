@@ -101,9 +101,6 @@ mod tests {
         let file = page_of_ours.descriptor().expect("open").try_clone_to_owned().expect("open");
         let mut bytes = vec![0; 4096];
         File::from(file).read_exact_at(&mut bytes, 0).expect("a page");
-        if let Some(folder) = std::env::var_os("CONVERB_CORPUS") {
-            std::fs::write(std::path::Path::new(&folder).join("page"), &bytes).expect("written");
-        }
         assert_eq!(page(&bytes), (1, 5));
     }
 }

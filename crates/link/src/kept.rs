@@ -69,6 +69,12 @@ impl Kept {
     }
 }
 
+impl Default for Kept {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         self.clear();

@@ -44,41 +44,32 @@ const BUFFER_BYTES_MIN: usize = 2304;
 #[derive(Debug, Default)]
 pub struct Renewal {
     ends: Mutex<Vec<(u16, OwnedFd)>>,
-    wanted: Wanted,
-}
-
-/// The name by which newcomers ask for a successor, if we hold it.
-#[derive(Debug)]
-struct Wanted(Kept);
-
-impl Default for Wanted {
-    fn default() -> Self {
-        Self(Kept::none())
-    }
+    /// The name by which newcomers ask for a successor, if we hold it.
+    wanted: Kept,
 }
 
 impl Renewal {
     /// Closes in a fork child what belongs to the parent, without a lock; what a successor has
     /// given in this very moment stays open, and is an end of a pair that nobody reads.
     pub fn abandon_in_child(&self) {
-        self.wanted.0.clear();
+        self.wanted.clear();
     }
 
     /// Asks members to start a successor.
     pub fn call(&self) {
-        if self.wanted.0.get().is_some() {
+        if self.wanted.get().is_some() {
             return;
         }
         // If another process holds the name, it asks for us as well.
         let name = name::hold(name::WANTED).and_then(|name| name::listen(&name).map(|()| name));
         if let Ok(name) = name {
-            self.wanted.0.set(name);
+            self.wanted.set(name);
         }
     }
 
     /// There is one.
     pub fn call_no_more(&self) {
-        self.wanted.0.clear();
+        self.wanted.clear();
     }
 
     fn ends(&self) -> std::sync::MutexGuard<'_, Vec<(u16, OwnedFd)>> {

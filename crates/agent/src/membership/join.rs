@@ -91,7 +91,7 @@ pub fn join(
             Ok(connection) => {
                 let is_carried = !connection.is_of_same_user();
                 let role = Role::Join { slots: options.slots, is_carried };
-                let offered = if is_carried { Vec::new() } else { offered(page, rings) };
+                let offered = offered(is_carried, page, rings);
                 match greet(connection, role, &offered, deadline) {
                     Ok(granted) => return Ok(granted),
                     Err(NotGranted::Later) => PAUSE,
@@ -146,8 +146,16 @@ pub enum NotGranted {
     Never(JoinError),
 }
 
-/// The descriptors that go with a hello: what the program has not closed of them.
-pub fn offered<'a>(page: &'a CounterPage, rings: Option<&'a Rings>) -> Vec<BorrowedFd<'a>> {
+/// The descriptors that go with a hello: what the program has not closed of them. None for another
+/// user's agent, which carries our datagrams and has no business in our memory.
+pub fn offered<'a>(
+    is_carried: bool,
+    page: &'a CounterPage,
+    rings: Option<&'a Rings>,
+) -> Vec<BorrowedFd<'a>> {
+    if is_carried {
+        return Vec::new();
+    }
     let ring = rings.and_then(Rings::offered);
     page.descriptor().into_iter().chain(ring.into_iter().flatten()).collect()
 }

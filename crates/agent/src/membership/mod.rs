@@ -1,7 +1,8 @@
 //! A process's membership in the group that owns the port.
 //!
-//! `join` gets it; `carried` is what differs for one whose datagrams another user's agent carries; `takeover` keeps it when the agent dies; `rings` gets packets to and from the
-//! group's other members.
+//! `join` gets it; `carried` is what differs for one whose datagrams another user's agent carries;
+//! `takeover` keeps it when the agent dies; `rings` gets packets to and from the group's other
+//! members.
 
 mod carried;
 mod join;
@@ -194,10 +195,7 @@ impl Membership {
 
     /// What goes with a hello.
     fn offered(&self) -> Vec<BorrowedFd<'_>> {
-        if self.carried_by.is_some() {
-            return Vec::new();
-        }
-        offered(&self.page, self.rings.as_ref())
+        offered(self.carried_by.is_some(), &self.page, self.rings.as_ref())
     }
 
     /// What the membership says to an agent that does not know it.

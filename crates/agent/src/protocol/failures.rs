@@ -42,10 +42,7 @@ impl FailuresReply {
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let total = reader.u16()?;
-        let count = usize::from(reader.u16()?);
-        if count > Self::ENTRIES_MAX {
-            return Err(Malformed);
-        }
+        let count = reader.count(Self::ENTRIES_MAX)?;
         let entry = |_| {
             let (pid, program) = (reader.u32()?, reader.name()?);
             let mut words = [0; FAILURE_WORDS];

@@ -109,12 +109,15 @@ impl<'a> Reader<'a> {
         Ok(Name::from_bytes(self.array()?))
     }
 
+    /// How many of something follow, at most `max`.
+    pub fn count(&mut self, max: usize) -> Result<usize, Malformed> {
+        let count = usize::from(self.u16()?);
+        if count > max { Err(Malformed) } else { Ok(count) }
+    }
+
     /// A count and as many slot numbers, at most `max`.
     pub fn slots(&mut self, max: usize) -> Result<Vec<u16>, Malformed> {
-        let count = usize::from(self.u16()?);
-        if count > max {
-            return Err(Malformed);
-        }
+        let count = self.count(max)?;
         (0..count).map(|_| self.u16()).collect()
     }
 }

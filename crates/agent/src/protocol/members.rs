@@ -32,9 +32,7 @@ pub struct MemberEntry {
 impl MembersReply {
     /// The most members in one reply.
     pub const ENTRIES_MAX: usize = 32;
-}
 
-impl MembersReply {
     pub(super) fn write(&self, writer: &mut Writer) {
         let entries = &self.entries[..self.entries.len().min(Self::ENTRIES_MAX)];
         writer.u16(self.total);
@@ -53,10 +51,7 @@ impl MembersReply {
 
     pub(super) fn read(reader: &mut Reader<'_>, features: u32) -> Result<Self, Malformed> {
         let total = reader.u16()?;
-        let count = usize::from(reader.u16()?);
-        if count > Self::ENTRIES_MAX {
-            return Err(Malformed);
-        }
+        let count = reader.count(Self::ENTRIES_MAX)?;
         let entry = |_| {
             Ok(MemberEntry {
                 pid: reader.u32()?,

@@ -315,10 +315,7 @@ impl DeviceReply {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (devices, name) = (reader.u16()?, reader.name()?);
-        let count = usize::from(reader.u16()?);
-        if count > Self::COUNTERS_MAX {
-            return Err(Malformed);
-        }
+        let count = reader.count(Self::COUNTERS_MAX)?;
         let counters =
             (0..count).map(|_| Ok((reader.name()?, reader.u64()?))).collect::<Result<_, _>>()?;
         Ok(Self { devices, name, counters })

@@ -78,6 +78,16 @@ pub enum Role {
     Observe,
 }
 
+impl Role {
+    /// Whether the agent is to carry the member's datagrams.
+    pub fn is_carried(&self) -> bool {
+        match self {
+            Self::Join { is_carried, .. } | Self::Rejoin { is_carried, .. } => *is_carried,
+            Self::Observe => false,
+        }
+    }
+}
+
 const HELLO: u16 = 1;
 const LEAVE: u16 = 2;
 const STATUS_QUERY: u16 = 3;

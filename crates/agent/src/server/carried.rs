@@ -1,15 +1,15 @@
 //! Members of other users: what they get instead of sockets, and how much of it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use converb_link::Carrier;
 use rustix::io::Errno;
 
 use super::Agent;
 use super::carrying::Carriage;
-use super::members::{Member, Presence};
+use super::members::{Member, Presence, send_slots};
 use crate::identity::User;
-use crate::protocol::{CarriedWelcome, DESCRIPTORS_MAX, Reply, Slots};
+use crate::protocol::{CarriedWelcome, DESCRIPTORS_MAX, Reply};
 use crate::{limit, transfer};
 
 /// The most slots of one other user, and of all of them: our own user's programs shall find some.
@@ -57,11 +57,9 @@ impl Agent {
         for (numbers, ends) in
             member.slots.chunks(DESCRIPTORS_MAX).zip(ends.chunks(DESCRIPTORS_MAX))
         {
-            let descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
-            let message = Reply::Slots(Slots { numbers: numbers.to_vec() });
             // What a member does not take out stays in flight, and counts against our own user's
             // programs: they shall have room left to pass theirs.
-            limit::while_parking(|| transfer::send(connection, &message.emit(), &descriptors))?;
+            limit::while_parking(|| send_slots(connection, numbers, ends))?;
         }
         carriers.into_iter().for_each(|carrier| carriage.add(carrier));
         Ok(())

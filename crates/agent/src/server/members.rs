@@ -59,9 +59,7 @@ impl Member {
         let records = self.offer.page.as_ref().map(PageView::failures).unwrap_or_default();
         records.into_iter().map(|record| Kept { pid, program, record }).collect()
     }
-}
 
-impl Member {
     /// What the slot table says of it.
     pub fn as_owner(&self) -> Owner {
         let user = (self.user != User::Unknown).then_some(self.uid);
@@ -189,9 +187,7 @@ impl Agent {
         for numbers in slots.chunks(DESCRIPTORS_MAX) {
             let sockets: Vec<OwnedFd> =
                 numbers.iter().map(|&slot| self.vault.copy(slot)).collect::<Result<_, _>>()?;
-            let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
-            let message = Reply::Slots(Slots { numbers: numbers.to_vec() });
-            transfer::send(connection, &message.emit(), &descriptors)?;
+            send_slots(connection, numbers, &sockets)?;
         }
         Ok(())
     }
@@ -285,6 +281,17 @@ impl Agent {
         }
         self.management.count_unclaimed(count);
     }
+}
+
+/// Sends a member some of its slots, each with the descriptor that its packets come by.
+pub fn send_slots(
+    connection: &OwnedFd,
+    numbers: &[u16],
+    descriptors: &[OwnedFd],
+) -> Result<(), Errno> {
+    let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let message = Reply::Slots(Slots { numbers: numbers.to_vec() });
+    transfer::send(connection, &message.emit(), &descriptors)
 }
 
 pub fn incarnation(pid: u32) -> Incarnation {

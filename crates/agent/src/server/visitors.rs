@@ -124,6 +124,8 @@ impl Agent {
             visitor.refuse(Refusal::Malformed);
             return;
         };
+        let is_carried = is_stranger || hello.role.is_carried();
+        offer.ring = offer.ring.filter(|_| !is_carried);
         match hello.role {
             Role::Observe => {
                 let welcome = Reply::Welcome(Welcome { group: self.vault.group(), slots: 0 });
@@ -132,20 +134,16 @@ impl Agent {
                     self.visitors.insert(number, visitor);
                 }
             }
-            Role::Join { slots, is_carried } => {
+            Role::Join { slots, .. } => {
                 self.unwatch(&visitor.connection);
-                let is_carried = is_carried || is_stranger;
-                offer.ring = offer.ring.filter(|_| !is_carried);
                 self.join(visitor, slots, is_carried, hello.program, offer);
             }
             Role::Rejoin { group, .. } if group != self.vault.group() => {
                 visitor.refuse(Refusal::SlotLost);
             }
-            Role::Rejoin { slots, wants_descriptors, is_carried, .. } => {
+            Role::Rejoin { slots, wants_descriptors, .. } => {
                 self.unwatch(&visitor.connection);
                 let claimed = slots.into_iter().collect();
-                let is_carried = is_carried || is_stranger;
-                offer.ring = offer.ring.filter(|_| !is_carried);
                 self.rejoin(visitor, claimed, wants_descriptors, is_carried, hello.program, offer);
             }
         }

@@ -61,9 +61,6 @@ impl UdpPort {
     /// When a descriptor is no UDP socket, the kernel lacks an option without which the invariant
     /// CRC cannot be checked, or there are no descriptors left. `INVAL`: more than 32 slots.
     pub fn new(slots: Vec<Slot>, settings: Settings) -> Result<Self, Errno> {
-        if slots.len() > SLOTS_MAX {
-            return Err(Errno::INVAL);
-        }
         let mut receive_buffer_bytes = usize::MAX;
         let mut sockets = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -87,9 +84,6 @@ impl UdpPort {
         receive_buffer_bytes: usize,
         settings: Settings,
     ) -> Result<Self, Errno> {
-        if slots.len() > SLOTS_MAX {
-            return Err(Errno::INVAL);
-        }
         let arriving = |slot| Arriving::by_agent(slot, ROCE_V2_PORT);
         Self::over(slots.into_iter().map(arriving).collect(), receive_buffer_bytes, settings)
     }
@@ -111,6 +105,9 @@ impl UdpPort {
         receive_buffer_bytes: usize,
         settings: Settings,
     ) -> Result<Self, Errno> {
+        if sockets.len() > SLOTS_MAX {
+            return Err(Errno::INVAL);
+        }
         // A slot's own socket also stands in for senders; one of a pair cannot.
         let own = sockets.first().filter(|arriving| arriving.is_own());
         let own = own.and_then(|first| Some((first.socket.get()?, first.port)));
