@@ -239,7 +239,7 @@ impl Incoming {
             return if computed == received { Ok(0) } else { Err(BAD_ICRC) };
         };
         if computed == received {
-            self.sources.met_strict_rule(ip);
+            self.sources.met_expectation(ip, expected);
             return Ok(expected);
         }
         let word = actual_word(received, computed, word_of(expected), transport.len());

@@ -17,6 +17,9 @@
 //! From then on a packet must come shortly after the last one. A source that has met the strict
 //! rule, or whose first packet was damaged, must instead fail it repeatedly, and count while it
 //! does, before it is believed to count.
+//!
+//! A counting source may begin with low numbers, too. As long as they only rise they are no sign
+//! of the strict rule: one that keeps it comes back to 0 with its next send.
 
 use core::net::Ipv4Addr;
 
@@ -26,14 +29,17 @@ const STRICT_IDENTIFICATIONS: u16 = 128;
 const CONVINCING: u8 = 4;
 /// How far behind its last one a packet may be: the network reorders.
 const BEHIND_MAX: u16 = 64;
-/// How far ahead of its last one a packet may be: others were lost, or went elsewhere.
-const AHEAD_MAX: u64 = 256;
+/// How far ahead of its last one a packet may be: others were lost, or went elsewhere, or the clock
+/// of a machine that had stood still caught up.
+const AHEAD_MAX: u64 = 1024;
 /// The kernel skips up to a number for each tick that passed, and a tick is a millisecond or more.
 const AHEAD_PER_MS: u64 = 1;
 
 /// How a source numbers its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbering {
+    /// Low numbers so far, up to `last`, and not 0: by either rule.
+    Rising { last: u16 },
     /// By the strict rule, or not known. `streak` packets in a row counted up to `last`.
     Strict { last: u16, streak: u8 },
     /// Counting; `last` is the newest. `strays` packets in a row did not fit.
@@ -64,10 +70,10 @@ impl Sources {
         Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice(), last_strict: None }
     }
 
-    /// A packet of `ip` had just the word that was expected.
-    pub(crate) fn met_strict_rule(&mut self, ip: Ipv4Addr) {
+    /// A packet of `ip` had just the Identification that was expected, or a low one.
+    pub(crate) fn met_expectation(&mut self, ip: Ipv4Addr, identification: u16) {
         if self.last_strict != Some(ip) {
-            self.remember_strict(ip);
+            self.remember(ip, identification);
         }
     }
 
@@ -81,13 +87,12 @@ impl Sources {
     ) -> bool {
         let Some(identification) = identification else {
             if self.find(ip).is_none() {
-                let numbering = Numbering::Strict { last: 0, streak: 0 };
-                self.insert(Source { ip, numbering, last_seen_ms: now_ms });
+                self.insert(Source { ip, numbering: Numbering::STRICT, last_seen_ms: now_ms });
             }
             return false;
         };
         if identification < STRICT_IDENTIFICATIONS {
-            self.met_strict_rule(ip);
+            self.met_expectation(ip, identification);
             return true;
         }
         let Some(source) = self.find(ip) else {
@@ -106,17 +111,19 @@ impl Sources {
     }
 
     #[cold]
-    fn remember_strict(&mut self, ip: Ipv4Addr) {
-        self.last_strict = Some(ip);
-        match self.find(ip) {
-            // A counting source passes through the low numbers, too.
-            Some(Source { numbering: Numbering::Counting { .. }, .. }) => self.last_strict = None,
-            Some(_) => (),
-            None => {
-                let numbering = Numbering::Strict { last: 0, streak: 0 };
-                self.insert(Source { ip, numbering, last_seen_ms: 0 });
-            }
-        }
+    fn remember(&mut self, ip: Ipv4Addr, identification: u16) {
+        let numbering = if let Some(source) = self.find(ip) {
+            source.numbering = source.numbering.after_good(identification);
+            source.numbering
+        } else {
+            let numbering = match identification {
+                0 => Numbering::STRICT,
+                last => Numbering::Rising { last },
+            };
+            self.insert(Source { ip, numbering, last_seen_ms: 0 });
+            numbering
+        };
+        self.last_strict = matches!(numbering, Numbering::Strict { .. }).then_some(ip);
     }
 
     fn find(&mut self, ip: Ipv4Addr) -> Option<&mut Source> {
@@ -134,10 +141,28 @@ impl Sources {
 }
 
 impl Numbering {
+    const STRICT: Self = Self::Strict { last: 0, streak: 0 };
+
+    /// What becomes of it with a packet that is good in any case.
+    fn after_good(self, identification: u16) -> Self {
+        match self {
+            Self::Rising { last } if identification > last => Self::Rising { last: identification },
+            Self::Rising { .. } => Self::STRICT,
+            Self::Counting { last, .. } if follows(identification, last, 0) => {
+                Self::Counting { last: identification, strays: 0, candidate: 0 }
+            }
+            Self::Counting { .. } | Self::Strict { .. } => self,
+        }
+    }
+
     /// What becomes of it with a packet of this Identification, not below 128, and whether that
     /// packet is good.
     fn after(self, identification: u16, idle_ms: u64) -> (Self, bool) {
         match self {
+            Self::Rising { last } if follows(identification, last, idle_ms) => {
+                (Self::Counting { last: identification, strays: 0, candidate: 0 }, true)
+            }
+            Self::Rising { .. } => Self::STRICT.after(identification, idle_ms),
             Self::Strict { last, streak } => {
                 let counts = streak > 0 && follows(identification, last, idle_ms);
                 let streak = if counts { streak + 1 } else { 1 };
@@ -216,10 +241,39 @@ mod tests {
     #[test]
     fn a_strict_source_has_to_count_before_it_is_believed() {
         let mut sources = Sources::new();
-        sources.met_strict_rule(PEER);
+        sources.met_expectation(PEER, 0);
         let verdicts: Vec<bool> =
             (1000..1006).map(|number| sources.accepts(PEER, Some(number), 0)).collect();
         assert_eq!(verdicts, [false, false, false, true, true, true]);
+    }
+
+    #[test]
+    fn a_source_that_counts_from_a_low_number_loses_none() {
+        for first in 1..400 {
+            let mut sources = Sources::new();
+            for number in first..first + 1000 {
+                assert!(sources.accepts(PEER, Some(number), 0), "{number} of {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn low_numbers_that_do_not_only_rise_are_those_of_a_strict_source() {
+        let mut sources = Sources::new();
+        for number in [3, 4, 5, 0, 1] {
+            sources.met_expectation(PEER, number);
+        }
+        assert!(!sources.accepts(PEER, Some(130), 0));
+    }
+
+    #[test]
+    fn what_was_expected_of_a_counting_source_counts_on() {
+        let mut sources = Sources::new();
+        assert!(sources.accepts(PEER, Some(1000), 0));
+        for number in 1001..2000 {
+            sources.met_expectation(PEER, number);
+        }
+        assert!(sources.accepts(PEER, Some(2100), 0));
     }
 
     #[test]
