@@ -7,7 +7,7 @@ import sys
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--client", choices=["exit", "hang", "silent", "panic", "die"])
+parser.add_argument("--client", choices=["exit", "hang", "silent", "panic", "die", "unmeasured"])
 parser.add_argument("--server", choices=["exit", "hang", "deaf"])
 parser.add_argument("-p", type=int, default=18515)
 parser.add_argument("address", nargs="?")
@@ -26,6 +26,9 @@ else:
     fault = arguments.client
     if fault != "silent":
         print(" 65536      5000             100.0              100.0              0.1")
+if fault == "unmeasured":
+    print("Correlation coefficient r^2: 0.874571 < 0.9")
+    sys.exit(1)
 if fault == "exit":
     sys.exit(1)
 if fault == "hang":
