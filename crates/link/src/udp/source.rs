@@ -96,7 +96,7 @@ impl Sources {
             return true;
         }
         let Some(source) = self.find(ip) else {
-            let numbering = Numbering::Counting { last: identification, strays: 0, candidate: 0 };
+            let numbering = Numbering::counting(identification);
             self.insert(Source { ip, numbering, last_seen_ms: now_ms });
             return true;
         };
@@ -143,13 +143,18 @@ impl Sources {
 impl Numbering {
     const STRICT: Self = Self::Strict { last: 0, streak: 0 };
 
+    /// Counting, and just at `last`.
+    const fn counting(last: u16) -> Self {
+        Self::Counting { last, strays: 0, candidate: 0 }
+    }
+
     /// What becomes of it with a packet that is good in any case.
     fn after_good(self, identification: u16) -> Self {
         match self {
             Self::Rising { last } if identification > last => Self::Rising { last: identification },
             Self::Rising { .. } => Self::STRICT,
             Self::Counting { last, .. } if follows(identification, last, 0) => {
-                Self::Counting { last: identification, strays: 0, candidate: 0 }
+                Self::counting(identification)
             }
             Self::Counting { .. } | Self::Strict { .. } => self,
         }
@@ -159,32 +164,29 @@ impl Numbering {
     /// packet is good.
     fn after(self, identification: u16, idle_ms: u64) -> (Self, bool) {
         match self {
-            Self::Rising { last } if follows(identification, last, idle_ms) => {
-                (Self::Counting { last: identification, strays: 0, candidate: 0 }, true)
+            Self::Rising { last } | Self::Counting { last, .. }
+                if follows(identification, last, idle_ms) =>
+            {
+                (Self::counting(identification), true)
             }
             Self::Rising { .. } => Self::STRICT.after(identification, idle_ms),
             Self::Strict { last, streak } => {
                 let counts = streak > 0 && follows(identification, last, idle_ms);
                 let streak = if counts { streak + 1 } else { 1 };
                 if streak >= CONVINCING {
-                    let last = identification;
-                    (Self::Counting { last, strays: 0, candidate: 0 }, true)
+                    (Self::counting(identification), true)
                 } else {
                     (Self::Strict { last: identification, streak }, false)
                 }
             }
-            Self::Counting { last, .. } if follows(identification, last, idle_ms) => {
-                (Self::Counting { last: identification, strays: 0, candidate: 0 }, true)
-            }
             Self::Counting { last, .. } if last.wrapping_sub(identification) <= BEHIND_MAX => {
-                (Self::Counting { last, strays: 0, candidate: 0 }, true)
+                (Self::counting(last), true)
             }
             Self::Counting { last, strays, candidate } => {
                 let counts = strays > 0 && follows(identification, candidate, idle_ms);
                 let strays = if counts { strays + 1 } else { 1 };
                 if strays >= CONVINCING {
-                    let last = identification;
-                    (Self::Counting { last, strays: 0, candidate: 0 }, true)
+                    (Self::counting(identification), true)
                 } else {
                     (Self::Counting { last, strays, candidate: identification }, false)
                 }
