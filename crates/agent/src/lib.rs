@@ -49,7 +49,11 @@ pub use failures::{FAILURE_WORDS, FAILURES_MAX, FOLLOWS, FailureWords};
 pub use group::{PORT, SLOTS_MAX};
 #[cfg(fuzzing)]
 pub use hostile::{message as read_hostile_message, page as read_hostile_page};
-pub use membership::{CarriedBy, JoinOptions, Membership, PROGRAM_VARIABLE, Standing};
+pub use membership::{
+    CarriedBy, JoinOptions, Letter, Membership, PROGRAM_VARIABLE, Standing, Undelivered,
+};
+pub use protocol::LETTER_BYTES_MAX;
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
 pub use status::{DeviceCounters, Status, Stopped, device_counters, failures, status, stop};
+pub use transfer::{receive as receive_descriptors, send as send_descriptors};

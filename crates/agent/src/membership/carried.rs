@@ -94,7 +94,8 @@ impl Membership {
     pub(super) fn handle_renewal(&self, answer: Answer) -> Phase {
         if let Reply::Slots(part) = answer.reply {
             let ends = part.numbers.into_iter().zip(answer.descriptors);
-            let ours = ends.filter(|(number, _)| self.numbers.contains(number));
+            let numbers = self.slot_numbers();
+            let ours = ends.filter(|(number, _)| numbers.contains(number));
             let ours = ours.map(|(number, end)| (number, converb_link::raise(end)));
             let mut renewed = self.renewal.ends();
             for (number, end) in ours {

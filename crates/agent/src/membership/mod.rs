@@ -5,18 +5,20 @@
 //! members.
 
 mod carried;
+mod heirs;
 mod join;
 mod rings;
 mod takeover;
 
 pub use carried::CarriedBy;
+pub use heirs::{Letter, Undelivered};
 pub use join::{JoinOptions, PROGRAM_VARIABLE};
 pub use takeover::Standing;
 
 use core::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use converb_link::Kept;
@@ -30,6 +32,7 @@ use crate::greeting::connect;
 use crate::protocol::{Request, Role};
 use crate::transfer;
 use carried::Renewal;
+use heirs::Letters;
 use join::{Granted, NotGranted, Shared, greet, join, offered};
 use rings::Rings;
 use takeover::Phase;
@@ -46,7 +49,7 @@ use takeover::Phase;
 pub struct Membership {
     /// The slots that the caller has not taken.
     slots: Vec<(u16, Kept)>,
-    numbers: Vec<u16>,
+    numbers: Mutex<Vec<u16>>,
     group: u64,
     page: CounterPage,
     program: Option<PathBuf>,
@@ -63,6 +66,7 @@ pub struct Membership {
     /// Who carries our datagrams, if we have no sockets.
     carried_by: Option<CarriedBy>,
     renewal: Renewal,
+    letters: Letters,
 }
 
 impl Membership {
@@ -87,7 +91,7 @@ impl Membership {
         // Rings lead into processes of the agent's user.
         let rings = rings.filter(|_| carried_by.is_none());
         let membership = Self {
-            numbers: slots.iter().map(|&(number, _)| number).collect(),
+            numbers: Mutex::new(slots.iter().map(|&(number, _)| number).collect()),
             slots: slots.into_iter().map(|(number, slot)| (number, Kept::new(slot))).collect(),
             group,
             page,
@@ -102,6 +106,7 @@ impl Membership {
             rings,
             carried_by,
             renewal: Renewal::default(),
+            letters: Letters::default(),
         };
         membership.watch_all().map_err(system("events cannot be watched"))?;
         Ok(membership)
@@ -116,8 +121,12 @@ impl Membership {
     }
 
     /// The numbers of the slots, 1 to 1022.
-    pub fn slot_numbers(&self) -> &[u16] {
-        &self.numbers
+    pub fn slot_numbers(&self) -> Vec<u16> {
+        self.numbers().clone()
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Vec<u16>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The group's number: the same for all members of a network namespace, random otherwise.
@@ -201,7 +210,7 @@ impl Membership {
     /// What the membership says to an agent that does not know it.
     fn rejoin(&self, wants_descriptors: bool) -> Role {
         let is_carried = self.carried_by.is_some();
-        let (group, slots) = (self.group, self.numbers.clone());
+        let (group, slots) = (self.group, self.slot_numbers());
         Role::Rejoin { group, slots, wants_descriptors, is_carried }
     }
 }

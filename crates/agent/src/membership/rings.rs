@@ -54,12 +54,13 @@ impl Rings {
         self.others.missed_bell()
     }
 
-    /// Takes the agent's answer.
-    pub fn keep(&self, slot: u16, generation: u64, descriptors: Vec<OwnedFd>) {
-        let Ok([memory, bell]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
-        let Ok(ring) = RingSender::open(RingDescriptors { memory, bell }) else { return };
+    /// Takes what the agent has answered, or the member itself; false if it is no ring.
+    pub fn keep(&self, slot: u16, generation: u64, descriptors: Vec<OwnedFd>) -> bool {
+        let Ok([memory, bell]) = <[OwnedFd; 2]>::try_from(descriptors) else { return false };
+        let Ok(ring) = RingSender::open(RingDescriptors { memory, bell }) else { return false };
         self.generations().insert(slot, generation);
         self.others.insert(slot, Arc::new(ring));
+        true
     }
 
     /// Closes in a fork child what others send to the parent by.

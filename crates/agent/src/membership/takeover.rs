@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
 
 use super::Membership;
+use super::heirs::Letter;
 use super::join::{Granted, Shared, agent_arguments};
 use super::rings::Rings;
 use crate::error::JoinError;
@@ -119,6 +120,10 @@ impl Membership {
                 Phase::Served
             }
             Ok(answer) if self.carried_by.is_some() => self.handle_renewal(answer),
+            Ok(Answer { reply: Reply::Letter { bytes }, descriptors, .. }) => {
+                self.letters.put(Letter { bytes, descriptors });
+                Phase::Served
+            }
             // A message that nobody asked for: of a newer agent, perhaps.
             Ok(_) => Phase::Served,
             Err(NoAnswer::Gone | NoAnswer::Malformed) => {

@@ -115,6 +115,14 @@ impl<'a> Reader<'a> {
         if count > max { Err(Malformed) } else { Ok(count) }
     }
 
+    /// A count and as many bytes, at most `max`.
+    pub fn bytes(&mut self, max: usize) -> Result<Vec<u8>, Malformed> {
+        let count = self.count(max)?;
+        let (bytes, rest) = self.rest.split_at_checked(count).ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(bytes.to_vec())
+    }
+
     /// A count and as many slot numbers, at most `max`.
     pub fn slots(&mut self, max: usize) -> Result<Vec<u16>, Malformed> {
         let count = self.count(max)?;
@@ -152,6 +160,13 @@ impl Writer {
 
     pub fn name<const N: usize>(&mut self, name: &Name<N>) {
         self.bytes.extend_from_slice(name.bytes());
+    }
+
+    /// A count and as many bytes; those beyond `max` are left out.
+    pub fn bytes(&mut self, bytes: &[u8], max: usize) {
+        let bytes = &bytes[..bytes.len().min(max)];
+        self.u16(bytes.len() as u16);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// A count and as many slot numbers; those beyond `max` are left out.

@@ -12,8 +12,10 @@
 //!     | RingQuery  --------------------------->  |   members
 //!     | <---- Ring (+ memory, bell)              |
 //!     | Leave  ------------------------------->  |   members; a hang-up counts after a second
+//!     | <---- Letter (+ descriptors)             |
 //!     | StatusQuery, MembersQuery,               |
-//!     | CountersQuery, FailuresQuery, Stop  -->  |   observers
+//!     | CountersQuery, FailuresQuery, Stop,      |
+//!     | Letter (+ descriptors), TakeOver  ---->  |   observers
 //!     | <---- the answer                         |
 //! ```
 //!
@@ -51,6 +53,9 @@ pub const MESSAGE_MAX: usize = 8192;
 /// The most descriptors in one message: many in flight at once disturb other programs of the
 /// user, for the kernel counts them together.
 pub const DESCRIPTORS_MAX: usize = 16;
+
+/// The longest letter from one member to another.
+pub const LETTER_BYTES_MAX: usize = 64;
 
 /// The most slots that one member may own.
 pub const SLOTS_PER_MEMBER_MAX: usize = 64;

@@ -1,7 +1,7 @@
 //! What the agent says to a client.
 
 use super::fields::{Malformed, Name, Reader, Writer};
-use super::{DESCRIPTORS_MAX, FailuresReply, Header, MembersReply};
+use super::{DESCRIPTORS_MAX, FailuresReply, Header, LETTER_BYTES_MAX, MembersReply};
 
 /// A message from the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub enum Reply {
     Device(DeviceReply),
     /// The answer to a failures query.
     Failures(FailuresReply),
+    /// Another member has written; its descriptors come along.
+    Letter {
+        /// At most [`super::LETTER_BYTES_MAX`].
+        bytes: Vec<u8>,
+    },
+    /// A letter was handed over.
+    Delivered,
     /// The agent exits on request: members keep their slots, but start no successor for it.
     Goodbye,
 }
@@ -145,6 +152,8 @@ const GOODBYE: u16 = 0x8007;
 const RING: u16 = 0x8008;
 const FAILURES: u16 = 0x8009;
 const CARRIED_WELCOME: u16 = 0x800a;
+const LETTER: u16 = 0x800b;
+const DELIVERED: u16 = 0x800c;
 
 impl DeviceReply {
     /// The most counters of a device.
@@ -197,6 +206,11 @@ impl Reply {
                 header(FAILURES).write(&mut writer);
                 failures.write(&mut writer);
             }
+            Self::Letter { bytes } => {
+                header(LETTER).write(&mut writer);
+                writer.bytes(bytes, LETTER_BYTES_MAX);
+            }
+            Self::Delivered => header(DELIVERED).write(&mut writer),
             Self::Goodbye => header(GOODBYE).write(&mut writer),
         }
         writer.finish()
@@ -220,6 +234,8 @@ impl Reply {
             MEMBERS => Ok(Self::Members(MembersReply::read(&mut reader, header.features)?)),
             DEVICE => Ok(Self::Device(DeviceReply::read(&mut reader)?)),
             FAILURES => Ok(Self::Failures(FailuresReply::read(&mut reader)?)),
+            LETTER => Ok(Self::Letter { bytes: reader.bytes(LETTER_BYTES_MAX)? }),
+            DELIVERED => Ok(Self::Delivered),
             GOODBYE => Ok(Self::Goodbye),
             _ => Err(Malformed),
         }

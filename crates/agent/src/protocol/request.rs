@@ -1,7 +1,7 @@
 //! What a client says to the agent.
 
 use super::fields::{Malformed, Name, Reader, Writer};
-use super::{Header, SLOTS_PER_MEMBER_MAX};
+use super::{Header, LETTER_BYTES_MAX, SLOTS_PER_MEMBER_MAX};
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,21 @@ pub enum Request {
     FailuresQuery {
         /// How many failures to skip.
         from: u16,
+    },
+    /// An observer of the agent's user writes to the owner of a slot, who gets a
+    /// [`super::Reply::Letter`] with the same descriptors; the answer is [`super::Reply::Delivered`]
+    /// or a refusal. Agents of the first releases refuse it as malformed, and the next one too.
+    Letter {
+        /// The slot.
+        slot: u16,
+        /// At most [`super::LETTER_BYTES_MAX`].
+        bytes: Vec<u8>,
+    },
+    /// An observer whose process is a member asks for a slot that nobody owns; the answer is
+    /// [`super::Reply::Slots`] or a refusal.
+    TakeOver {
+        /// The slot.
+        slot: u16,
     },
     /// Asks the agent to exit.
     Stop {
@@ -96,6 +111,8 @@ const COUNTERS_QUERY: u16 = 5;
 const STOP: u16 = 6;
 const RING_QUERY: u16 = 7;
 const FAILURES_QUERY: u16 = 8;
+const LETTER: u16 = 9;
+const TAKE_OVER: u16 = 10;
 
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
@@ -131,6 +148,15 @@ impl Request {
                 header(FAILURES_QUERY).write(&mut writer);
                 writer.u16(*from);
             }
+            Self::Letter { slot, bytes } => {
+                header(LETTER).write(&mut writer);
+                writer.u16(*slot);
+                writer.bytes(bytes, LETTER_BYTES_MAX);
+            }
+            Self::TakeOver { slot } => {
+                header(TAKE_OVER).write(&mut writer);
+                writer.u16(*slot);
+            }
             Self::Stop { force } => {
                 header(STOP).write(&mut writer);
                 writer.u8(u8::from(*force));
@@ -150,6 +176,10 @@ impl Request {
             MEMBERS_QUERY => Ok(Self::MembersQuery { from: reader.u16()? }),
             COUNTERS_QUERY => Ok(Self::CountersQuery { index: reader.u16()? }),
             FAILURES_QUERY => Ok(Self::FailuresQuery { from: reader.u16()? }),
+            LETTER => {
+                Ok(Self::Letter { slot: reader.u16()?, bytes: reader.bytes(LETTER_BYTES_MAX)? })
+            }
+            TAKE_OVER => Ok(Self::TakeOver { slot: reader.u16()? }),
             STOP => Ok(Self::Stop { force: reader.u8()? != 0 }),
             _ => Err(Malformed),
         }

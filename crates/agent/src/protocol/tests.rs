@@ -21,6 +21,8 @@ fn requests() -> Vec<Request> {
         Request::MembersQuery { from: 32 },
         Request::CountersQuery { index: 2 },
         Request::FailuresQuery { from: 40 },
+        Request::Letter { slot: 9, bytes: (0..64).collect() },
+        Request::TakeOver { slot: 10 },
         Request::Stop { force: true },
         Request::Stop { force: false },
     ]
@@ -71,6 +73,8 @@ fn replies() -> Vec<Reply> {
             total: 64,
             entries: vec![failure; FailuresReply::ENTRIES_MAX],
         }),
+        Reply::Letter { bytes: vec![1, 2, 3] },
+        Reply::Delivered,
         Reply::Goodbye,
     ];
     replies.extend(

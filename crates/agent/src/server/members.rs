@@ -254,8 +254,9 @@ impl Agent {
     fn release(&mut self, slot: u16) {
         self.carry_no_more(slot);
         self.slots.release(slot, self.now());
+        // What arrives now is kept for a child that takes the slot over. It is thrown away when the
+        // slot is given to another member, or somebody asks how things are.
         let _ = self.table.set(slot, Owner::Nobody, 0);
-        self.drain(slot);
     }
 
     /// Throws away, and counts, what has arrived at slots that nobody owns: nobody else reads there.

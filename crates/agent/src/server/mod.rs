@@ -10,6 +10,7 @@
 mod carried;
 mod carrying;
 mod events;
+mod heirs;
 mod holder;
 mod management;
 mod members;

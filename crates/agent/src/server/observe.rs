@@ -23,9 +23,11 @@ impl Agent {
             Request::CountersQuery { index } => Reply::Device(self.counters(index)),
             Request::FailuresQuery { from } => Reply::Failures(self.failures(from)),
             Request::Stop { force } => self.stop(force),
-            Request::Hello(_) | Request::Leave | Request::RingQuery { .. } => {
-                Reply::Refused(Refusal::Malformed)
-            }
+            Request::Hello(_)
+            | Request::Leave
+            | Request::RingQuery { .. }
+            | Request::Letter { .. }
+            | Request::TakeOver { .. } => Reply::Refused(Refusal::Malformed),
         }
     }
 

@@ -104,8 +104,17 @@ impl Agent {
             Ok(Request::Hello(hello)) if !visitor.is_observer => {
                 self.greet(number, visitor, hello, received);
             }
+            Ok(Request::TakeOver { slot }) if visitor.is_observer => {
+                self.give_slot(&visitor, slot);
+                self.visitors.insert(number, visitor);
+            }
             Ok(request) if visitor.is_observer => {
-                let reply = self.answer(request, visitor.peer.user);
+                let reply = match request {
+                    Request::Letter { slot, bytes } => {
+                        self.hand_over(&visitor, slot, bytes, &received.descriptors)
+                    }
+                    request => self.answer(request, visitor.peer.user),
+                };
                 let is_told = transfer::send(&visitor.connection, &reply.emit(), &[]).is_ok();
                 if is_told && !matches!(reply, Reply::Refused(_) | Reply::Goodbye) {
                     self.visitors.insert(number, visitor);

@@ -10,6 +10,7 @@
 //! - the agent.
 
 mod death;
+mod heirs;
 mod joining;
 mod limits;
 mod member;
@@ -45,6 +46,7 @@ fn tests() -> Vec<Test> {
     let together = [
         joining::TESTS,
         death::TESTS,
+        heirs::TESTS,
         takeover::TESTS,
         refusals::TESTS,
         relaying::TESTS,

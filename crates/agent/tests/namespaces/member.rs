@@ -84,6 +84,7 @@ impl Member {
                 self.standing = self.membership.handle_event();
                 self.slots.extend(self.membership.take_renewed());
                 self.events += 1;
+                self.answer_letters();
             }
             if has_input {
                 let mut bytes = [0; 256];
@@ -146,6 +147,8 @@ impl Member {
             }
             "fetch" => self.fetch(),
             "fork" => self.fork(argument),
+            "write" => self.write(argument),
+            "take" => self.take(argument),
             _ => format!("error {command}?"),
         }
     }
@@ -171,6 +174,45 @@ impl Member {
         }
         let lowest = self.slots.values().map(|slot| slot.as_raw_fd()).min();
         format!("fetched {} from {}", self.slots.len(), lowest.unwrap_or(-1))
+    }
+
+    /// Sends each letter back by what came with it.
+    fn answer_letters(&self) {
+        for letter in self.membership.take_letters() {
+            let reply = letter.descriptors.first().expect("a way back");
+            // The writer may have given up.
+            let _ = rustix::io::write(reply, &letter.bytes);
+        }
+    }
+
+    /// Writes to a slot's owner and waits until that has read it.
+    fn write(&self, argument: &str) -> String {
+        let (slot, text) = argument.split_once(' ').expect("a slot and a text");
+        let (read_end, write_end) = rustix::pipe::pipe().expect("a pipe");
+        let with = [write_end.as_fd()];
+        let slot = slot.parse().expect("a slot");
+        if let Err(error) = self.membership.write(slot, text.as_bytes(), &with) {
+            return format!("error {error:?}");
+        }
+        let soon = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let answered = poll(&mut [PollFd::new(&read_end, PollFlags::IN)], Some(&soon));
+        if answered != Ok(1) {
+            return "unread".into();
+        }
+        let mut bytes = [0; 64];
+        let length = rustix::io::read(&read_end, &mut bytes).expect("a letter");
+        format!("read {}", str::from_utf8(&bytes[..length]).expect("text"))
+    }
+
+    fn take(&mut self, argument: &str) -> String {
+        let slot = argument.parse().expect("a slot");
+        match self.membership.take_over_slot(slot) {
+            Ok(socket) => {
+                self.slots.insert(slot, socket);
+                format!("took {slot}")
+            }
+            Err(error) => format!("error {error:?}"),
+        }
     }
 
     /// Leaves a child behind that sleeps; it gives up the membership if the argument says so.
