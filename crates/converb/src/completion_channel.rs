@@ -54,7 +54,7 @@ impl CompletionChannel {
     /// # Errors
     /// `EAGAIN` from a non-blocking descriptor without an event, `EINTR`, `Forked`.
     pub fn next_event<T>(&self, take: impl FnOnce(u64) -> T) -> Result<T, Error> {
-        let driver = self.runtime.0.check()?;
+        let driver = self.runtime.driver()?;
         let system = |error: rustix::io::Errno| Error::System {
             what: "read a completion event",
             error: error.into(),
@@ -75,7 +75,7 @@ impl CompletionChannel {
 
     /// Forgets the events of a completion queue that is being destroyed.
     pub(crate) fn forget(&self, queue: u64) {
-        if self.runtime.0.is_ours() {
+        if self.runtime.existing_driver().is_some() {
             let _handing_out = self.handing_out.lock().unwrap_or_else(PoisonError::into_inner);
             for _ in 0..self.handle.forget(queue) {
                 // Else a program would find the descriptor readable and then wait for ever.

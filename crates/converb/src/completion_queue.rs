@@ -5,10 +5,12 @@ use crate::completion_channel::CompletionChannel;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Element;
+use crate::heritage;
 use crate::memory_region::RuntimeRef;
 use crate::runtime::{CompletionQueueHandle, Runtime};
 use converb_engine::Completion;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A completion queue.
 pub struct CompletionQueue {
@@ -17,6 +19,8 @@ pub struct CompletionQueue {
     channel: Option<Arc<CompletionChannel>>,
     handle: Arc<CompletionQueueHandle>,
     number: u64,
+    /// The runtime that was last found to be the right one.
+    home: AtomicPtr<Runtime>,
 }
 
 impl CompletionQueue {
@@ -51,6 +55,7 @@ impl CompletionQueue {
             channel: channel.cloned(),
             handle: Arc::new(handle),
             number,
+            home: AtomicPtr::new(core::ptr::from_ref(runtime).cast_mut()),
         }))
     }
 
@@ -69,7 +74,7 @@ impl CompletionQueue {
     /// # Errors
     /// `Forked`.
     pub fn poll(&self, completions: &mut [Completion]) -> Result<usize, Error> {
-        Ok(self.runtime.0.check()?.poll(&self.handle, completions))
+        Ok(self.home()?.driver().poll(&self.handle, completions))
     }
 
     /// Asks for one event on the channel, when the next completion comes (with `solicited_only`:
@@ -78,7 +83,7 @@ impl CompletionQueue {
     /// # Errors
     /// `Forked`.
     pub fn arm(&self, solicited_only: bool) -> Result<(), Error> {
-        self.runtime.0.check()?;
+        self.home()?;
         self.handle.arm(solicited_only);
         Ok(())
     }
@@ -94,7 +99,7 @@ impl CompletionQueue {
     /// `Invalid` for a capacity out of range or below the number of those that wait, `Forked`.
     pub fn resize(&self, capacity: usize) -> Result<(), Error> {
         check_capacity(capacity)?;
-        self.runtime.0.check()?;
+        self.home()?;
         self.handle
             .resize(capacity)
             .map_err(|_| Error::Invalid("more completions wait than would fit"))
@@ -106,6 +111,19 @@ impl CompletionQueue {
             channel.forget(self.number);
         }
         self.context.events().withdraw(Element::CompletionQueue(self.number));
+    }
+
+    /// The runtime of this process. In a fork child the queue pairs that complete here are taken
+    /// over the first time.
+    fn home(&self) -> Result<&'static Runtime, Error> {
+        // SAFETY: the pointer is to a runtime, which is never freed.
+        let home = unsafe { &*self.home.load(Ordering::Acquire) };
+        if home.is_ours() {
+            return Ok(home);
+        }
+        let home = heritage::settle(self.runtime.0, self)?;
+        self.home.store(core::ptr::from_ref(home).cast_mut(), Ordering::Release);
+        Ok(home)
     }
 
     pub(crate) fn handle(&self) -> &Arc<CompletionQueueHandle> {

@@ -1,5 +1,6 @@
 //! Why a verb failed, in words for people and as the error number that the man pages name.
 
+use crate::heritage::Lost;
 use std::fmt;
 use std::io;
 
@@ -21,8 +22,8 @@ pub enum Error {
     TooMany(&'static str),
     /// The table has no entry at this index (`ENODATA`).
     Empty,
-    /// This process is the child of the one that made the object; it has to make its own (`EIO`).
-    Forked,
+    /// This process is the child of the one that made the object, and cannot have it (`EIO`).
+    Forked(Lost),
     /// The network cannot be joined (`ENODEV`).
     Network {
         /// What is wrong, and what to do.
@@ -51,7 +52,7 @@ impl Error {
             Self::Unsupported(_) => libc::EOPNOTSUPP,
             Self::TooMany(_) => libc::ENOMEM,
             Self::Empty => libc::ENODATA,
-            Self::Forked => libc::EIO,
+            Self::Forked(_) => libc::EIO,
             Self::Network { .. } => libc::ENODEV,
             Self::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
         }
@@ -71,8 +72,9 @@ impl fmt::Display for Error {
             Self::Unsupported(what) => write!(formatter, "not supported: {what}"),
             Self::TooMany(what) => write!(formatter, "no more {what} fit"),
             Self::Empty => formatter.write_str("there is no entry at this index"),
-            Self::Forked => formatter
-                .write_str("made before fork(): the child process has to open the device itself"),
+            Self::Forked(lost) => {
+                write!(formatter, "made by another process before fork(): {lost}")
+            }
             Self::Network { reason } => formatter.write_str(reason),
             Self::Modify(error) => error.fmt(formatter),
             Self::System { what, error } => write!(formatter, "cannot {what}: {error}"),

@@ -6,6 +6,7 @@
 //! symbol (that is `converb-abi`) and keeps no thread before it needs one. Read `device.rs` next,
 //! then `context.rs` and `runtime.rs`; `examples/` shows it in use.
 
+mod around_fork;
 mod attributes;
 mod carried;
 mod chaos;
@@ -21,7 +22,9 @@ mod failure;
 mod fork;
 mod gid;
 mod guid;
+mod heritage;
 mod interfaces;
+mod letters;
 mod memory_region;
 mod path;
 mod port;
@@ -44,6 +47,7 @@ pub use error::Error;
 pub use events::{Element, Event, EventKind};
 pub use failure::FailureRecord;
 pub use gid::{Gid, GidTable};
+pub use heritage::Lost;
 pub use interfaces::Interface;
 pub use memory_region::MemoryRegion;
 pub use path::{LinkAddress, PathOptions};

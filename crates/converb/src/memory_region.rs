@@ -1,8 +1,9 @@
 //! Memory regions: memory that work requests and peers name by keys.
 
 use crate::error::Error;
+use crate::heritage;
 use crate::protection_domain::ProtectionDomain;
-use crate::runtime::Runtime;
+use crate::runtime::{Driver, Runtime};
 use converb_driver::Port;
 use converb_engine::memory::{Access, KeyError, RegionSpec};
 use converb_engine::work::ScatterGather;
@@ -26,6 +27,23 @@ pub struct MemoryRegion {
 /// A runtime in an object that prints itself.
 pub(crate) struct RuntimeRef(pub(crate) &'static Runtime);
 
+impl RuntimeRef {
+    /// The driver of this process: that of the runtime, or of one that has inherited from it.
+    ///
+    /// # Errors
+    /// `Forked`, or why the network cannot be joined.
+    pub(crate) fn driver(&self) -> Result<&'static Arc<Driver>, Error> {
+        heritage::runtime_for(self.0).map(Runtime::driver)
+    }
+
+    /// The same, if there is one already.
+    pub(crate) fn existing_driver(&self) -> Option<&'static Arc<Driver>> {
+        let runtime = Runtime::current()?;
+        let is_ours = self.0.is_ours() || runtime.inherits_from(self.0.number());
+        is_ours.then(|| runtime.driver())
+    }
+}
+
 impl core::fmt::Debug for RuntimeRef {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter.write_str("Runtime")
@@ -42,8 +60,8 @@ impl MemoryRegion {
     ///
     /// # Errors
     /// `Invalid` for a range that wraps or remote rights to write without local ones, `TooMany`,
-    /// `Forked` for a domain that this process's parent has registered memory with, or why the
-    /// network cannot be joined.
+    /// `Forked` for a domain of a parent that was in the middle of something when it forked, or why
+    /// the network cannot be joined.
     pub unsafe fn register(
         domain: &Arc<ProtectionDomain>,
         spec: RegionSpec,
@@ -69,7 +87,7 @@ impl MemoryRegion {
         own: Option<Box<[AtomicU8]>>,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Runtime::get()?;
-        domain.belong_to(runtime.number())?;
+        domain.belong_to(runtime)?;
         let driver = runtime.check()?;
         // Now, where the program expects changes, and not by another thread at the first transfer.
         driver.port().memory().arm();
@@ -162,7 +180,7 @@ impl MemoryRegion {
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
         // In a fork child the parent's locks are out of reach, and its region lives on.
-        if let Ok(driver) = self.runtime.0.check() {
+        if let Some(driver) = self.runtime.existing_driver() {
             let region = driver.deregister(self.key);
             debug_assert!(region.is_ok(), "a region is deregistered once");
         }

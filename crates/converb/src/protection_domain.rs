@@ -2,7 +2,9 @@
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::heritage::Lost;
 use crate::memory_region::MemoryRegion;
+use crate::runtime::Runtime;
 use converb_engine::memory::{self, Access};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,13 +49,17 @@ impl ProtectionDomain {
         MemoryRegion::allocate(self, length, access)
     }
 
-    /// Ties the domain to the process that first registers memory with it.
+    /// Ties the domain to the process that first registers memory with it, and its heirs.
     ///
     /// # Errors
-    /// `Forked` in a child of that process: the domain's queue pairs, there, would not find it.
-    pub(crate) fn belong_to(&self, runtime: u32) -> Result<(), Error> {
-        match self.runtime.compare_exchange(0, runtime, Ordering::Relaxed, Ordering::Relaxed) {
-            Err(owner) if owner != runtime => Err(Error::Forked),
+    /// `Forked` in a child that has not inherited: the domain's queue pairs, there, would not find
+    /// it.
+    pub(crate) fn belong_to(&self, runtime: &Runtime) -> Result<(), Error> {
+        let number = runtime.number();
+        match self.runtime.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+            Err(owner) if owner != number && !runtime.inherits_from(owner) => {
+                Err(Lost::NotWhole.into())
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }

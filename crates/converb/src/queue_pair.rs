@@ -4,16 +4,17 @@ use crate::attributes::DeviceAttributes;
 use crate::completion_queue::CompletionQueue;
 use crate::error::Error;
 use crate::events::Element;
+use crate::heritage::{self, Lost};
 use crate::memory_region::RuntimeRef;
 use crate::protection_domain::ProtectionDomain;
-use crate::runtime::{QueuePairHandle, Runtime};
+use crate::runtime::{Driver, QueuePairHandle, Runtime};
 use crate::shared_receive_queue::SharedReceiveQueue;
 use converb_driver::{NewQueuePair, Port};
 use converb_engine::iba::{AttributeMask, Attributes, ModifyError, Service, State};
 use converb_engine::work::{PostError, ReceiveRequest, SendRequest};
 use converb_wire::{Psn, Qpn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// How large the queues of a queue pair are (`struct ibv_qp_cap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ impl QueuePairOptions {
 pub struct QueuePair {
     domain: Arc<ProtectionDomain>,
     runtime: RuntimeRef,
+    /// The runtime that has it: another one after a fork child has taken it over.
+    home: AtomicPtr<Runtime>,
     options: QueuePairOptions,
     handle: Arc<QueuePairHandle>,
     is_closed: AtomicBool,
@@ -134,6 +137,7 @@ impl QueuePair {
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             runtime: RuntimeRef(runtime),
+            home: AtomicPtr::new(core::ptr::from_ref(runtime).cast_mut()),
             options,
             handle,
             is_closed: AtomicBool::new(false),
@@ -171,7 +175,7 @@ impl QueuePair {
     /// # Errors
     /// `Modify` says which rule the arguments break; `Forked`.
     pub fn modify(&self, attributes: &Attributes, mask: AttributeMask) -> Result<(), Error> {
-        let driver = self.runtime.0.check()?;
+        let driver = self.driver()?;
         let most = DeviceAttributes::ALL.max_reads;
         for (bit, depth) in [
             (AttributeMask::MAX_READS, attributes.max_reads),
@@ -189,7 +193,7 @@ impl QueuePair {
     /// # Errors
     /// `Forked`.
     pub fn query(&self) -> Result<Attributes, Error> {
-        Ok(self.runtime.0.check()?.query(&self.handle))
+        Ok(self.driver()?.query(&self.handle))
     }
 
     /// Posts send work requests.
@@ -197,7 +201,7 @@ impl QueuePair {
     /// # Errors
     /// The index of the first that was not taken, and why; those before it were.
     pub fn post_send(&self, requests: &[SendRequest<'_>]) -> Result<(), (usize, Error)> {
-        let driver = self.runtime.0.check().map_err(|error| (0, error))?;
+        let driver = self.driver().map_err(|error| (0, error))?;
         driver.post_send(&self.handle, requests).map_err(not_taken)
     }
 
@@ -206,8 +210,35 @@ impl QueuePair {
     /// # Errors
     /// The index of the first that was not taken, and why; those before it were.
     pub fn post_receive(&self, requests: &[ReceiveRequest<'_>]) -> Result<(), (usize, Error)> {
-        let driver = self.runtime.0.check().map_err(|error| (0, error))?;
+        let driver = self.driver().map_err(|error| (0, error))?;
         driver.post_receive(&self.handle, requests).map_err(not_taken)
+    }
+
+    /// The runtime of this process that has it, if it is here.
+    fn current_home(&self) -> Option<&'static Runtime> {
+        // SAFETY: the pointer is to a runtime, which is never freed.
+        let home = unsafe { &*self.home.load(Ordering::Acquire) };
+        if home.is_ours() {
+            return Some(home);
+        }
+        // Polling takes over as well.
+        let current = Runtime::current()?;
+        let found = current.driver().find_queue_pair(self.qpn())?;
+        Arc::ptr_eq(&found, &self.handle).then_some(current)
+    }
+
+    /// The driver that has it; in a fork child it is taken over the first time.
+    fn driver(&self) -> Result<&'static Driver, Error> {
+        let home = match self.current_home() {
+            Some(home) => home,
+            None => {
+                // SAFETY: as above.
+                let maker = unsafe { &*self.home.load(Ordering::Acquire) };
+                heritage::take_over(maker, &self.handle, false)?
+            }
+        };
+        self.home.store(core::ptr::from_ref(home).cast_mut(), Ordering::Release);
+        if self.handle.is_handed_on() { Err(Lost::InUse.into()) } else { Ok(home.driver()) }
     }
 
     /// Ends what is under way, and takes back the events about this queue pair that nobody has
@@ -217,9 +248,12 @@ impl QueuePair {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Ok(driver) = self.runtime.0.check() {
-            driver.destroy(&self.handle);
-            self.runtime.0.publish_counters();
+        if let Some(runtime) = self.current_home() {
+            runtime.driver().destroy(&self.handle);
+            runtime.publish_counters();
+            if !self.runtime.0.is_ours() {
+                heritage::give_back(runtime, self.qpn());
+            }
         }
         self.domain.context().events().withdraw(Element::QueuePair(self.options.number));
     }

@@ -104,7 +104,7 @@ impl SharedReceiveQueue {
     /// # Errors
     /// The index of the first that was not taken, and why; those before it were.
     pub fn post(&self, requests: &[ReceiveRequest<'_>]) -> Result<(), (usize, Error)> {
-        self.runtime.0.check().map_err(|error| (0, error))?;
+        self.runtime.driver().map_err(|error| (0, error))?;
         let not_taken = |(index, error): (usize, PostError)| (index, Error::Post(error));
         self.handle.post(requests).map_err(not_taken)
     }

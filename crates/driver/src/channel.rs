@@ -46,6 +46,11 @@ impl<G: Signal, S: Facade> Channel<G, S> {
         self.destroyed.store(true, Relaxed);
     }
 
+    /// The lock, if it is free.
+    pub(crate) fn try_hold(&self) -> Option<impl Sized + '_> {
+        self.events.try_lock()
+    }
+
     pub(crate) fn raise(&self, cookie: u64) {
         self.events.lock().push_back(cookie);
         if !self.destroyed.load(Relaxed) {

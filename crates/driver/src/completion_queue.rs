@@ -4,10 +4,11 @@ use crate::channel::Channel;
 use crate::facade::{Facade, Mutex};
 use crate::listener::{AsyncEvent, Listener};
 use crate::port::Signal;
+use crate::queue_pair::note_use;
 use converb_engine::{Completion, CompletionQueue, Overrun};
 use converb_wire::Qpn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A completion queue (`ibv_create_cq`).
 pub struct CompletionQueueHandle<G: Signal, S: Facade> {
@@ -17,6 +18,8 @@ pub struct CompletionQueueHandle<G: Signal, S: Facade> {
     channel: Option<Arc<Channel<G, S>>>,
     listener: Arc<dyn Listener>,
     cookie: u64,
+    /// After how many forks the program last polled it in this process.
+    used_at: AtomicU64,
 }
 
 impl<G: Signal, S: Facade> CompletionQueueHandle<G, S> {
@@ -29,7 +32,14 @@ impl<G: Signal, S: Facade> CompletionQueueHandle<G, S> {
         cookie: u64,
     ) -> Self {
         let queue = S::Mutex::new(CompletionQueue::new(capacity));
-        Self { queue, waiting: AtomicUsize::new(0), channel, listener, cookie }
+        Self {
+            queue,
+            waiting: AtomicUsize::new(0),
+            channel,
+            listener,
+            cookie,
+            used_at: AtomicU64::new(0),
+        }
     }
 
     /// Takes up to `completions.len()` of the oldest completions; returns how many.
@@ -93,6 +103,21 @@ impl<G: Signal, S: Facade> CompletionQueueHandle<G, S> {
                 false
             }
         }
+    }
+
+    /// Notes that the program polls it.
+    pub(crate) fn use_now(&self, forks: &AtomicU64) {
+        note_use(&self.used_at, forks);
+    }
+
+    /// Whether the program has polled it since the process forked for the `fork`th time.
+    pub(crate) fn is_used(&self, fork: u64) -> bool {
+        self.used_at.load(Ordering::Acquire) >= fork
+    }
+
+    /// The lock, if it is free.
+    pub(crate) fn try_hold(&self) -> Option<impl Sized + '_> {
+        self.queue.try_lock()
     }
 
     pub(crate) fn forget(&self, qpn: Qpn) {

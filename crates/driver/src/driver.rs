@@ -64,7 +64,7 @@ pub struct NewQueuePair<P: Port, S: Facade> {
 pub struct TableFull;
 
 /// A queue pair, shared.
-pub(crate) type Handle<P, S> = Arc<QueuePairHandle<<P as Port>::Signal, S>>;
+pub type Handle<P, S> = Arc<QueuePairHandle<<P as Port>::Signal, S>>;
 
 /// The driver of one process.
 pub struct Driver<P: Port, S: Facade> {
@@ -79,6 +79,10 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) outlet: Outlet<P, S>,
     pub(crate) reads: ReadBudget,
     pub(crate) counters: Counters,
+    /// How often the process has forked.
+    pub(crate) forks: AtomicU64,
+    /// How many threads are about to.
+    pub(crate) fork_claims: AtomicU32,
     /// When packets were last fetched, in the port's time.
     pub(crate) drained_at: AtomicU64,
     /// When the program last polled in vain.
@@ -112,6 +116,8 @@ impl<P: Port, S: Facade> Driver<P, S> {
             outlet: Outlet::new(),
             reads,
             counters: Counters::default(),
+            forks: AtomicU64::new(0),
+            fork_claims: AtomicU32::new(0),
             drained_at: AtomicU64::new(0),
             polled_at: AtomicU64::new(0),
             fruitless_since: AtomicU64::new(0),
@@ -195,9 +201,12 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 timer: Time::NEVER,
                 touched: false,
                 has_received: false,
+                noting: None,
             }),
             pending: <S::Flag as crate::facade::Flag>::new(),
             state: AtomicU32::new(0),
+            used_at: AtomicU64::new(0),
+            is_handed_on: AtomicBool::new(false),
             reply: ReplyHabit::default(),
         });
         table.insert(Arc::clone(&handle));
@@ -214,6 +223,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         new: &Attributes,
         mask: AttributeMask,
     ) -> Result<(), ModifyError> {
+        self.use_now(queue_pair);
         let result = self.modify_locked(queue_pair, new, mask);
         // What an error state flushes, and what others left while the lock was held.
         self.kick(queue_pair);
@@ -265,6 +275,11 @@ impl<P: Port, S: Facade> Driver<P, S> {
     /// Destroys a queue pair (`ibv_destroy_qp`): what is under way ends without completions, and
     /// those of it that wait are forgotten.
     pub fn destroy(&self, queue_pair: &Arc<QueuePairHandle<P::Signal, S>>) {
+        if queue_pair.is_handed_on() {
+            return;
+        }
+        // A child that wants it from now on comes too late, also when this process is gone.
+        self.use_now(queue_pair);
         // An answer may wait for a request to go with.
         self.kick(queue_pair);
         self.table.write().remove(queue_pair.qpn);
@@ -279,7 +294,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     }
 
     /// Forgets posted work requests, with the protocol lock held.
-    fn empty(&self, queue_pair: &QueuePairHandle<P::Signal, S>) {
+    pub(crate) fn empty(&self, queue_pair: &QueuePairHandle<P::Signal, S>) {
         queue_pair.posted.lock().clear();
         queue_pair.receives.clear();
         queue_pair.unfinished.store(0, std::sync::atomic::Ordering::Release);

@@ -11,6 +11,7 @@ mod credit;
 mod driver;
 mod facade;
 mod farewell;
+mod fork;
 mod listener;
 mod outgoing;
 mod paths;
@@ -24,8 +25,9 @@ mod timers;
 
 pub use channel::Channel;
 pub use completion_queue::CompletionQueueHandle;
-pub use driver::{Driver, NewQueuePair, TableFull};
+pub use driver::{Driver, Handle, NewQueuePair, TableFull};
 pub use facade::{Facade, Flag, Mutex, RwLock, Std};
+pub use fork::{Entry, Heir, Journal, Kept, Stillness};
 pub use listener::{AsyncEvent, Listener};
 pub use port::{Interest, Port, Received, Sent, Signal, Woken};
 pub use queue_pair::QueuePairHandle;

@@ -123,6 +123,7 @@ pub trait Port: Send + Sync + 'static {
     fn random(&self) -> u64;
 
     /// A packet of ours for another slot arrived here (the kernel delivers a whole super-packet
-    /// to the slot of its first segment): hand it on. Returns false if nobody has that slot.
-    fn pass_on(&self, packet: &Received<'_>) -> bool;
+    /// to the slot of its first segment), or for a queue pair that has gone over to the process
+    /// with that slot: hand it on. Returns false if nobody has it.
+    fn pass_on(&self, slot: u16, packet: &Received<'_>) -> bool;
 }

@@ -2,7 +2,8 @@
 //! that are being written.
 
 use crate::completion_queue::CompletionQueueHandle;
-use crate::facade::{Facade, Flag};
+use crate::facade::{Facade, Flag, Mutex};
+use crate::fork::Noting;
 use crate::listener::Listener;
 use crate::port::Signal;
 use crate::receive_queue::ReceiveQueue;
@@ -13,7 +14,7 @@ use converb_engine::memory::ProtectionDomain;
 use converb_engine::work::SendRing;
 use converb_wire::Qpn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// A queue pair, shared by the program's threads and the driver's.
 pub struct QueuePairHandle<G: Signal, S: Facade> {
@@ -36,6 +37,10 @@ pub struct QueuePairHandle<G: Signal, S: Facade> {
     /// The state, for posting, as of the last change.
     pub(crate) state: AtomicU32,
     pub(crate) reply: ReplyHabit,
+    /// After how many forks the program last used it in this process.
+    pub(crate) used_at: AtomicU64,
+    /// It has gone over to a child.
+    pub(crate) is_handed_on: AtomicBool,
 }
 
 /// What the protocol lock guards.
@@ -48,6 +53,8 @@ pub(crate) struct Protocol {
     pub(crate) touched: bool,
     /// Whether a receive has completed since this was last taken down.
     pub(crate) has_received: bool,
+    /// Notes what it handles, after a fork and for a while.
+    pub(crate) noting: Option<Noting>,
 }
 
 impl<G: Signal, S: Facade> QueuePairHandle<G, S> {
@@ -73,7 +80,34 @@ impl<G: Signal, S: Facade> QueuePairHandle<G, S> {
         self.cookie
     }
 
+    /// Whether it has gone over to a fork child, and is of no more use here.
+    pub fn is_handed_on(&self) -> bool {
+        self.is_handed_on.load(Ordering::Acquire)
+    }
+
+    /// Notes that the program uses it in this process.
+    #[inline]
+    pub(crate) fn use_now(&self, forks: &AtomicU64) {
+        if note_use(&self.used_at, forks) {
+            let noting = self.protocol.lock().noting.take();
+            if let Some(noting) = noting {
+                noting.end(self.qpn);
+            }
+        }
+    }
+
     pub(crate) fn publish_state(&self, state: State) {
         self.state.store(state as u32, Ordering::Release);
     }
+}
+
+/// Notes in `used_at` that the program uses something after this many forks; whether that is new. It
+/// seldom is, so the line stays shared.
+pub(crate) fn note_use(used_at: &AtomicU64, forks: &AtomicU64) -> bool {
+    let forks = forks.load(Ordering::Relaxed);
+    let is_new = used_at.load(Ordering::Relaxed) != forks;
+    if is_new {
+        used_at.store(forks, Ordering::Release);
+    }
+    is_new
 }

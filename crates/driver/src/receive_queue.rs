@@ -73,6 +73,11 @@ impl<S: Facade> ReceiveQueue<S> {
         self.state.lock().ring.resize(capacity)
     }
 
+    /// The lock, if it is free.
+    pub(crate) fn try_hold(&self) -> Option<impl Sized + '_> {
+        self.state.try_lock()
+    }
+
     pub(crate) fn clear(&self) {
         if self.shared.is_none() {
             self.state.lock().ring.clear();

@@ -4,11 +4,21 @@ use crate::facade::Facade;
 use crate::port::Signal;
 use crate::queue_pair::QueuePairHandle;
 use converb_wire::Qpn;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Queue pairs by number: the high 10 bits name a slot, the low 14 one of its queue pairs.
 pub(crate) struct QueuePairTable<G: Signal, S: Facade> {
     slots: Vec<Slot<G, S>>,
+    /// Those with numbers of other slots, which have come over from another process.
+    adopted: BTreeMap<u32, Arc<QueuePairHandle<G, S>>>,
+    /// Numbers that have ever been among those. What comes for them comes from their slot's owner,
+    /// and must not go back there.
+    once_adopted: BTreeSet<u32>,
+    /// Slots of processes that have ended: what comes for them comes here.
+    taken_over: BTreeSet<u16>,
+    /// Numbers whose queue pairs have gone over to others: to which slot, and which owner of that.
+    moved: BTreeMap<u32, (u16, u64)>,
 }
 
 struct Slot<G: Signal, S: Facade> {
@@ -17,6 +27,15 @@ struct Slot<G: Signal, S: Facade> {
     /// Where to look for a free number: so the one freed longest ago is used first.
     next: usize,
     used: usize,
+}
+
+impl<G: Signal, S: Facade> Slot<G, S> {
+    /// Not before there is a queue pair, for it is a page or two.
+    fn make_room(&mut self) {
+        if self.queue_pairs.is_empty() {
+            self.queue_pairs.resize_with(SLOT_SIZE, || None);
+        }
+    }
 }
 
 const SLOT_BITS: u32 = 14;
@@ -31,19 +50,24 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
             next: random as usize % SLOT_SIZE,
             used: 0,
         });
-        Self { slots: slots.collect() }
+        Self {
+            slots: slots.collect(),
+            adopted: BTreeMap::new(),
+            once_adopted: BTreeSet::new(),
+            taken_over: BTreeSet::new(),
+            moved: BTreeMap::new(),
+        }
     }
 
     /// A number that is free, or `None` if all are used.
     pub(crate) fn free_number(&mut self) -> Option<Qpn> {
         let slot = self.slots.iter_mut().find(|slot| slot.used < SLOT_SIZE)?;
-        if slot.queue_pairs.is_empty() {
-            slot.queue_pairs.resize_with(SLOT_SIZE, || None);
-        }
-        while slot.queue_pairs[slot.next].is_some() {
+        slot.make_room();
+        let number = |next: usize| u32::from(slot.index) << SLOT_BITS | next as u32;
+        while slot.queue_pairs[slot.next].is_some() || self.moved.contains_key(&number(slot.next)) {
             slot.next = (slot.next + 1) % SLOT_SIZE;
         }
-        let number = u32::from(slot.index) << SLOT_BITS | slot.next as u32;
+        let number = number(slot.next);
         slot.next = (slot.next + 1) % SLOT_SIZE;
         Some(Qpn::new(number))
     }
@@ -52,8 +76,12 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
     pub(crate) fn insert(&mut self, queue_pair: Arc<QueuePairHandle<G, S>>) {
         let (index, place) = Self::place(queue_pair.qpn);
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.index == index) {
+            slot.make_room();
             slot.queue_pairs[place] = Some(queue_pair);
             slot.used += 1;
+        } else {
+            self.once_adopted.insert(queue_pair.qpn.value());
+            self.adopted.insert(queue_pair.qpn.value(), queue_pair);
         }
     }
 
@@ -65,28 +93,69 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
         {
             slot.used -= 1;
         }
+        self.adopted.remove(&qpn.value());
     }
 
     /// The queue pair with this number.
     pub(crate) fn find(&self, qpn: Qpn) -> Option<&Arc<QueuePairHandle<G, S>>> {
         let (index, place) = Self::place(qpn);
-        let slot = self.slots.iter().find(|slot| slot.index == index)?;
-        slot.queue_pairs.get(place)?.as_ref()
+        match self.slots.iter().find(|slot| slot.index == index) {
+            Some(slot) => slot.queue_pairs.get(place)?.as_ref(),
+            None => self.adopted.get(&qpn.value()),
+        }
     }
 
     /// All queue pairs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<QueuePairHandle<G, S>>> {
-        self.slots.iter().flat_map(|slot| slot.queue_pairs.iter().flatten())
+        let own = self.slots.iter().flat_map(|slot| slot.queue_pairs.iter().flatten());
+        own.chain(self.adopted.values())
     }
 
-    /// Whether the number lies in one of our slots.
-    pub(crate) fn is_ours(&self, qpn: Qpn) -> bool {
-        self.slots.iter().any(|slot| slot.index == Self::place(qpn).0)
+    /// The slot of another process that a number which is not here belongs to, if it is known.
+    pub(crate) fn elsewhere(&self, qpn: Qpn) -> Option<u16> {
+        if let Some(&(slot, _)) = self.moved.get(&qpn.value()) {
+            return Some(slot);
+        }
+        let (index, _) = Self::place(qpn);
+        let ends_here = self.slots.iter().any(|slot| slot.index == index)
+            || self.taken_over.contains(&index)
+            || self.once_adopted.contains(&qpn.value());
+        (!ends_here).then_some(index)
+    }
+
+    /// A number of ours, which was just removed, goes over to a process with that slot.
+    pub(crate) fn move_on(&mut self, qpn: Qpn, slot: u16, generation: u64) {
+        self.moved.insert(qpn.value(), (slot, generation));
+    }
+
+    /// Where a number has gone over to, if it has.
+    pub(crate) fn moved(&self, qpn: Qpn) -> Option<(u16, u64)> {
+        self.moved.get(&qpn.value()).copied()
+    }
+
+    /// What comes for this slot comes here.
+    pub(crate) fn take_over_slot(&mut self, slot: u16) {
+        self.taken_over.insert(slot);
+    }
+
+    /// Whether numbers have gone over to others.
+    pub(crate) fn has_moved(&self) -> bool {
+        !self.moved.is_empty()
+    }
+
+    /// Takes numbers back.
+    pub(crate) fn forget_moved(&mut self, is_gone: impl Fn(u16, u64) -> bool) {
+        self.moved.retain(|_, &mut (slot, generation)| !is_gone(slot, generation));
+    }
+
+    /// Takes one back.
+    pub(crate) fn forget_moved_number(&mut self, qpn: Qpn) {
+        self.moved.remove(&qpn.value());
     }
 
     /// How many queue pairs there are.
     pub(crate) fn len(&self) -> usize {
-        self.slots.iter().map(|slot| slot.used).sum()
+        self.slots.iter().map(|slot| slot.used).sum::<usize>() + self.adopted.len()
     }
 
     fn place(qpn: Qpn) -> (u16, usize) {

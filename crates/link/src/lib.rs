@@ -16,6 +16,7 @@ mod clock;
 mod counters;
 mod descriptor;
 mod fault;
+mod journal;
 mod kept;
 mod memory;
 mod random;
@@ -32,6 +33,7 @@ pub use carried::{Carried, Carrier, Space};
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;
 pub use fault::{Delay, Faults, InvalidFaults, Rate, Rates};
+pub use journal::SharedJournal;
 pub use kept::Kept;
 pub use memory::ProgramMemory;
 #[cfg(fuzzing)]

@@ -44,7 +44,7 @@ fn a_packet_for_another_slot_is_passed_on_and_taken_over() {
         std::thread::sleep(Duration::from_millis(10));
         assert!(pair.receiver.receive(&mut here));
         while let Some(received) = pair.receiver.next(&mut here) {
-            assert!(pair.receiver.pass_on(&received));
+            assert!(pair.receiver.pass_on(SLOT, &received));
         }
         assert!(waiter.join().expect("no panic"), "the ring's bell ends the wait");
     });
@@ -59,7 +59,7 @@ fn a_packet_for_another_slot_is_passed_on_and_taken_over() {
     send_all(&pair.sender, &path(LOOPBACK_6), &sent);
     assert!(pair.receiver.receive(&mut here));
     let received = pair.receiver.next(&mut here).expect("a packet");
-    assert!(!pair.receiver.pass_on(&received), "nobody has that slot any more");
+    assert!(!pair.receiver.pass_on(SLOT, &received), "nobody has that slot any more");
     assert_eq!(count(&pair.receiver, "passed_on_packets"), 3);
 }
 
@@ -78,7 +78,7 @@ fn a_slot_that_is_missed_is_told_once() {
         while count < sent.len() {
             assert!(pair.receiver.receive(&mut incoming), "loopback loses nothing");
             while let Some(received) = pair.receiver.next(&mut incoming) {
-                assert!(!pair.receiver.pass_on(&received));
+                assert!(!pair.receiver.pass_on(SLOT, &received));
                 count += 1;
             }
         }

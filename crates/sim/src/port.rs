@@ -148,7 +148,7 @@ impl Port for SimPort {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
-    fn pass_on(&self, _: &Received<'_>) -> bool {
+    fn pass_on(&self, _: u16, _: &Received<'_>) -> bool {
         false
     }
 }

@@ -26,6 +26,8 @@ struct side {
     struct ibv_cq *cq;
     union ibv_gid gid;
     enum ibv_mtu mtu;
+    /* Queue pairs are UC; RC else. */
+    int is_unreliable;
 };
 
 /* A word to the other side, or one from it. */
@@ -106,7 +108,7 @@ static inline struct ibv_qp *make_qp(struct side *side, unsigned requests)
         .recv_cq = side->cq,
         .cap = {.max_send_wr = requests, .max_recv_wr = requests, .max_send_sge = 1,
                 .max_recv_sge = 1},
-        .qp_type = IBV_QPT_RC,
+        .qp_type = side->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC,
         .sq_sig_all = 1,
     };
     struct ibv_qp *qp = ibv_create_qp(side->pd, &init);
@@ -114,9 +116,10 @@ static inline struct ibv_qp *make_qp(struct side *side, unsigned requests)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .port_num = 1,
-        .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+        .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
     };
+    if (!side->is_unreliable)
+        attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
                                         IBV_QP_ACCESS_FLAGS));
     return qp;
@@ -135,18 +138,21 @@ static inline void connect_qp(struct side *side, struct ibv_qp *qp, const struct
         .ah_attr = {.is_global = 1, .port_num = 1,
                     .grh = {.dgid = card->gid, .sgid_index = 0, .hop_limit = 64}},
     };
+    int is_reliable = !side->is_unreliable;
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                                         IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+                                        is_reliable * (IBV_QP_MAX_DEST_RD_ATOMIC |
+                                                       IBV_QP_MIN_RNR_TIMER)));
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 14;
     attr.retry_cnt = 7;
     attr.rnr_retry = 1;
     attr.sq_psn = qp->qp_num & 0xffffff;
     attr.max_rd_atomic = 16;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                        IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                        IBV_QP_MAX_QP_RD_ATOMIC));
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
+                                        is_reliable * (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                                       IBV_QP_RNR_RETRY |
+                                                       IBV_QP_MAX_QP_RD_ATOMIC)));
 }
 
 /* A queue pair connected to the one that the other side makes at the same time; `mr` may be

@@ -219,10 +219,11 @@ fn run(membership: &Membership, port: &UdpPort) {
         while port.receive(&mut incoming) {
             while let Some(received) = port.next(&mut incoming) {
                 let (bth, _) = Bth::parse(received.bytes).expect("a whole packet");
-                if bth.destination.value() >> QPN_BITS_IN_SLOT == u32::from(port.slots()[0]) {
+                let slot = (bth.destination.value() >> QPN_BITS_IN_SLOT) as u16;
+                if slot == port.slots()[0] {
                     right += 1;
                 } else {
-                    dropped += u64::from(!port.pass_on(&received));
+                    dropped += u64::from(!port.pass_on(slot, &received));
                 }
             }
         }

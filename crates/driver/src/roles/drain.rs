@@ -67,6 +67,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
 
     /// The same for a thread that polls: what it finds it hands to the program, which may reply.
     pub(crate) fn look(&self, polls: bool) -> Look {
+        self.let_forks_pass();
         let Some(mut drain) = self.drain.try_lock() else { return Look::Elsewhere };
         let drain = &mut *drain;
         let now = self.port.now();
@@ -135,14 +136,15 @@ impl<P: Port, S: Facade> Driver<P, S> {
         received: &Received<'_>,
     ) -> Option<&'a Arc<QueuePairHandle<P::Signal, S>>> {
         let found = table.find(qpn);
-        let elsewhere = found.is_none() && !table.is_ours(qpn) && self.port.pass_on(received);
+        let elsewhere = found.is_none()
+            && table.elsewhere(qpn).is_some_and(|slot| self.port.pass_on(slot, received));
         if found.is_none() && !elsewhere {
             Counters::count(&self.counters.dropped_unknown_queue_pair);
         }
         found
     }
 
-    fn deliver(
+    pub(crate) fn deliver(
         &self,
         handle: &Arc<QueuePairHandle<P::Signal, S>>,
         keys: &KeyTable,
@@ -150,6 +152,11 @@ impl<P: Port, S: Facade> Driver<P, S> {
         packet: &Packet<'_>,
         received: &Received<'_>,
     ) {
+        if let Some(noting) = &mut protocol.noting
+            && !noting.note(handle.qpn, received)
+        {
+            protocol.noting = None;
+        }
         let mut receives = Receives(&handle.receives);
         let mut env = Environment {
             now: Time::from_nanoseconds(self.drained_at.load(Ordering::Relaxed)),

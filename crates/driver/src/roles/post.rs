@@ -21,6 +21,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         queue_pair: &Arc<QueuePairHandle<P::Signal, S>>,
         requests: &[SendRequest<'_>],
     ) -> Result<(), (usize, PostError)> {
+        self.use_now(queue_pair);
         let result = self.queue_sends(queue_pair, requests);
         if !matches!(result, Err((0, _))) {
             queue_pair.reply.replied();
@@ -63,6 +64,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         queue_pair: &Arc<QueuePairHandle<P::Signal, S>>,
         requests: &[ReceiveRequest<'_>],
     ) -> Result<(), (usize, PostError)> {
+        self.use_now(queue_pair);
         if !queue_pair.state().takes_receives() || queue_pair.has_shared_receives() {
             return Err((0, PostError::WrongState));
         }

@@ -68,6 +68,8 @@ pub(super) struct Identity {
     pub(super) queue_key: u32,
     pub(super) port_mtu: u32,
     pub(super) is_datagram: bool,
+    /// The slot to which the answers to credit questions come.
+    pub(super) credit_slot: u16,
 }
 
 impl Identity {
@@ -177,6 +179,7 @@ impl QueuePair {
                 queue_key: 0,
                 port_mtu: spec.port_mtu,
                 is_datagram: spec.service == Service::UnreliableDatagram,
+                credit_slot: (spec.qpn.value() >> 14) as u16,
             },
             sending,
             receiving,
@@ -308,6 +311,16 @@ impl QueuePair {
         self.attributes = Attributes::default();
         self.close_receive();
         self.outbox = Outbox::default();
+    }
+
+    /// Gets ready to go over to another process, whose own slot is `slot`: what is on its way counts
+    /// as lost and will be sent again, so that nothing is left that `env` has to get back.
+    pub fn move_over<M: Memory>(&mut self, slot: u16, env: &mut Environment<'_, M>) {
+        self.identity.credit_slot = slot;
+        match &mut self.sending {
+            Sending::Reliable(requester) => requester.rewind(env),
+            Sending::Unreliable(sender) => sender.forget_path(),
+        }
     }
 
     /// Takes posted send work requests, oldest first, as far as there is room; in an error state

@@ -79,7 +79,7 @@ pub enum KeyError {
 }
 
 /// All regions of a process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyTable {
     regions: Vec<Option<Region>>,
     free: Vec<u32>,

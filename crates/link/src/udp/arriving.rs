@@ -15,6 +15,8 @@ pub(crate) struct Arriving {
     pub(crate) socket: Kept,
     /// The UDP port that packets are sent to.
     pub(crate) port: u16,
+    /// Whether it has no socket yet, for the slot is another process's.
+    is_vacant: AtomicBool,
     /// Its count of datagrams lost for lack of room, as last told by the kernel.
     pub(crate) overflows: AtomicU32,
     kind: Kind,
@@ -35,13 +37,60 @@ impl Arriving {
     /// Packets come by the slot's own socket, bound to this port.
     pub(crate) fn by_socket(Slot { index, socket }: Slot, port: u16) -> Self {
         let overflows = AtomicU32::new(overflows_so_far(socket.as_fd()));
-        Self { index, socket: Kept::new(socket), port, overflows, kind: Kind::Own }
+        Self {
+            index,
+            socket: Kept::new(socket),
+            port,
+            is_vacant: AtomicBool::new(false),
+            overflows,
+            kind: Kind::Own,
+        }
+    }
+
+    /// A place for a slot that another process owns, and may leave to this one.
+    pub(crate) fn vacant(index: u16, port: u16) -> Self {
+        Self {
+            index,
+            socket: Kept::none(),
+            port,
+            is_vacant: AtomicBool::new(true),
+            overflows: AtomicU32::new(0),
+            kind: Kind::Own,
+        }
+    }
+
+    /// The slot is ours from now on. Whoever waits has to be woken.
+    ///
+    /// # Errors
+    /// When it is no slot's socket.
+    pub(crate) fn occupy(&self, socket: OwnedFd, buffer_max: Option<u32>) -> Result<(), Errno> {
+        self.overflows.store(overflows_so_far(socket.as_fd()), Ordering::Relaxed);
+        self.replace(socket, buffer_max)?;
+        self.is_vacant.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether it waits for its slot.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.is_vacant.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing of it is lost.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_vacant() || self.socket.is_open()
     }
 
     /// Packets come by the agent.
     pub(crate) fn by_agent(Slot { index, socket }: Slot, port: u16) -> Self {
         let kind = Kind::Carried { has_parted: AtomicBool::new(false) };
-        Self { index, socket: Kept::new(socket), port, overflows: AtomicU32::new(0), kind }
+        Self {
+            index,
+            socket: Kept::new(socket),
+            port,
+            is_vacant: AtomicBool::new(false),
+            overflows: AtomicU32::new(0),
+            kind,
+        }
     }
 
     /// Whether this is the slot's own socket.
@@ -49,9 +98,9 @@ impl Arriving {
         matches!(self.kind, Kind::Own)
     }
 
-    /// Whether there is a descriptor, though the program may have closed it.
+    /// Whether there is a descriptor if there has to be one, though the program may have closed it.
     pub(crate) fn is_there(&self) -> bool {
-        self.socket.get().is_some()
+        self.is_vacant() || self.socket.get().is_some()
     }
 
     /// Whether nothing comes until another agent carries.
@@ -74,6 +123,9 @@ impl Arriving {
         buffer_bytes: usize,
         arrivals: &mut [Arrival],
     ) -> Result<usize, Errno> {
+        if self.is_vacant() {
+            return Err(Errno::AGAIN);
+        }
         let socket = self.socket.get().ok_or(Errno::BADF)?;
         let Kind::Carried { has_parted } = &self.kind else {
             return receive(socket, buffers, buffer_bytes, arrivals);

@@ -5,6 +5,7 @@
 //! send. A slot's socket still exists, with all that it has received, in the agent's vault, and is
 //! fetched from there. So nothing is lost but what somebody was just about to receive.
 
+use super::arriving::Arriving;
 use super::port::UdpPort;
 use super::waiting::{Watched, wait};
 use crate::clock;
@@ -58,7 +59,7 @@ impl UdpPort {
             relay.check();
         }
         let are_open = self.waker.descriptor().is_open()
-            && self.sockets.iter().all(|arriving| arriving.socket.is_open())
+            && self.sockets.iter().all(Arriving::is_whole)
             && self.departure.senders.are_open();
         self.counters.descriptors_lost.add(u64::from(!are_open));
     }
@@ -125,7 +126,7 @@ impl UdpPort {
 
     /// Fetches the slots' sockets if some are lost; returns whether all are there.
     fn fetch_slots(&self) -> bool {
-        let are_open = || self.sockets.iter().all(|arriving| arriving.socket.is_open());
+        let are_open = || self.sockets.iter().all(Arriving::is_whole);
         if are_open() {
             return true;
         }
@@ -135,7 +136,7 @@ impl UdpPort {
         for (index, socket) in slots {
             let lost = self.sockets.iter().find(|arriving| arriving.index == index);
             // One that is open is the same socket, under another number.
-            if let Some(lost) = lost.filter(|arriving| !arriving.socket.is_open()) {
+            if let Some(lost) = lost.filter(|arriving| !arriving.is_whole()) {
                 let _ = lost.replace(socket, self.settings.receive_buffer_bytes_max);
             }
         }

@@ -5,7 +5,7 @@ use super::destination::Destinations;
 use super::faults::{ArrivingFaults, DepartingFaults};
 use super::incoming::Incoming;
 use super::mending::Mending;
-use super::outgoing::{Departure, Outgoing, slot_of};
+use super::outgoing::{Departure, Outgoing};
 use super::recorder::Recorder;
 use super::relay::Relay;
 use super::sender::Senders;
@@ -22,7 +22,7 @@ use crate::signal::EventSignal;
 use crate::socket::{Family, family_of, local_port, open_sender, prepare_slot_socket};
 use converb_driver::{Interest, Port, Received, Sent, Woken};
 use converb_engine::Time;
-use converb_wire::{Bth, ROCE_V2_PORT};
+use converb_wire::ROCE_V2_PORT;
 use core::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -71,6 +71,36 @@ impl UdpPort {
             sockets.push(Arriving::by_socket(Slot { index, socket }, port));
         }
         Self::over(sockets, receive_buffer_bytes, settings)
+    }
+
+    /// Keeps places for slots that others own now, as far as there is room: see
+    /// [`occupy`](Self::occupy).
+    pub fn keep_places(&mut self, slots: impl IntoIterator<Item = u16>) {
+        let Some(port) = self.sockets.first().map(|first| first.port) else { return };
+        for index in slots {
+            let is_known = self.sockets.iter().any(|arriving| arriving.index == index);
+            if !is_known && self.sockets.len() < SLOTS_MAX {
+                self.sockets.push(Arriving::vacant(index, port));
+            }
+        }
+    }
+
+    /// Receives by slot `index` as well from now on; one thread at a time says so. New queue pairs
+    /// get no numbers of it.
+    ///
+    /// # Errors
+    /// `INVAL`: there is no place for it, or it is no slot's socket.
+    pub fn occupy(&self, index: u16, socket: OwnedFd) -> Result<(), Errno> {
+        let place = self.sockets.iter().find(|arriving| arriving.index == index);
+        let vacant = place.filter(|arriving| arriving.is_vacant()).ok_or(Errno::INVAL)?;
+        vacant.occupy(socket, self.settings.receive_buffer_bytes_max)?;
+        self.waker.wake();
+        Ok(())
+    }
+
+    /// Whether it receives by slot `index`.
+    pub fn receives_by(&self, index: u16) -> bool {
+        self.sockets.iter().any(|arriving| arriving.index == index && !arriving.is_vacant())
     }
 
     /// A port that receives what the agent carries to it: each socket is one end of a pair that a
@@ -276,11 +306,8 @@ impl Port for UdpPort {
         random()
     }
 
-    fn pass_on(&self, packet: &Received<'_>) -> bool {
-        let passed = match (Bth::parse(packet.bytes), self.relay.get()) {
-            (Some((bth, _)), Some(relay)) => relay.pass_on(slot_of(bth.destination), packet),
-            _ => false,
-        };
+    fn pass_on(&self, slot: u16, packet: &Received<'_>) -> bool {
+        let passed = self.relay.get().is_some_and(|relay| relay.pass_on(slot, packet));
         self.counters.passed_on_packets.add(u64::from(passed));
         passed
     }

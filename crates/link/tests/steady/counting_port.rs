@@ -125,7 +125,7 @@ impl Port for CountingPort {
         self.inner.random()
     }
 
-    fn pass_on(&self, packet: &Received<'_>) -> bool {
-        self.inner.pass_on(packet)
+    fn pass_on(&self, slot: u16, packet: &Received<'_>) -> bool {
+        self.inner.pass_on(slot, packet)
     }
 }

@@ -207,7 +207,7 @@ impl Port for PlainPort {
         self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
     }
 
-    fn pass_on(&self, _: &Received<'_>) -> bool {
+    fn pass_on(&self, _: u16, _: &Received<'_>) -> bool {
         false
     }
 }

@@ -347,6 +347,11 @@ impl Requester {
         self.recovery.start_over();
     }
 
+    /// Takes all that is in flight for lost.
+    pub(super) fn rewind<M: Memory>(&mut self, env: &mut Environment<'_, M>) {
+        self.go_back(self.unacknowledged, env);
+    }
+
     fn follow<M: Memory>(&mut self, verdict: Verdict, env: &mut Environment<'_, M>) {
         if let Verdict::GoBack(psn) = verdict {
             self.go_back(psn, env);

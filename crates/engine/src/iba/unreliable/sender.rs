@@ -48,6 +48,11 @@ impl UnreliableSender {
         self.psn = psn;
     }
 
+    /// The next datagram looks for its path again.
+    pub(in crate::iba) fn forget_path(&mut self) {
+        self.last_path = None;
+    }
+
     pub(in crate::iba) fn take(&mut self, posted: &mut SendRing) -> usize {
         posted.move_to(&mut self.queue)
     }
@@ -150,7 +155,7 @@ impl UnreliableSender {
         let Some(bytes) = sink.begin(&target.path, to, CreditMessage::LENGTH) else {
             return false;
         };
-        match path.credit().question(slot(identity.qpn), env.now, waiting) {
+        match path.credit().question(identity.credit_slot, env.now, waiting) {
             Some(question) => {
                 question.emit(slot(target.qpn), bytes);
                 sink.finish();

@@ -6,18 +6,22 @@
 //! fork child is another process: the parent's runtime is not touched there, and a new one is made
 //! when the child creates objects of its own.
 
+mod inheritance;
+mod reliances;
+mod standing_by;
+
 use crate::chaos::{self, Chaotic};
 use crate::counters::Published;
 use crate::error::Error;
 use crate::fork::ForkWord;
+use crate::heritage::Lost;
 use converb_agent::{FailureWords, JoinOptions, Membership};
 use converb_driver::Port;
-use converb_link::{Settings, Slot, UdpPort};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use converb_link::{Settings, SharedJournal, Slot, UdpPort};
+use reliances::Reliances;
 use std::io;
-use std::sync::Arc;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// The driver over UDP.
@@ -40,10 +44,21 @@ pub(crate) struct Runtime {
     progress: Once,
     is_standing_by: AtomicBool,
     published: Published,
+    /// A number that no other runtime has.
+    id: u64,
+    /// That of the first of those that inherit from each other.
+    family: u64,
+    /// What is noted since a fork.
+    journal: Mutex<Option<Arc<SharedJournal>>>,
+    /// The processes that pass on to us what comes for queue pairs which we have taken over.
+    reliances: Reliances,
+    /// That of the process we were forked from.
+    inherited: Option<&'static Self>,
+    /// In a child: whether the copy is whole, for nothing moved during the fork.
+    is_whole: AtomicBool,
+    /// Held by who takes over a queue pair.
+    taking_over: Mutex<()>,
 }
-
-/// How often counters are published and rings of dead processes forgotten.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a thread of the program's may be held up to fetch slots again that the program has
 /// closed; an agent answers within a millisecond, unless it has lost the processor.
@@ -67,7 +82,10 @@ impl Runtime {
             return Ok(runtime);
         }
         abandon_inherited();
-        let runtime: &'static Self = Box::leak(Box::new(Self::join(word)?));
+        // SAFETY: the pointer is null or to a runtime, which is never freed.
+        let inherited = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
+        let inherited = inherited.filter(|inherited| inherited.is_whole_here());
+        let runtime: &'static Self = Box::leak(Box::new(Self::join(word, inherited)?));
         CURRENT.store(core::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
         // The agent may die before there is a queue pair, and only members can start another. If
         // no thread can be had now, the first queue pair tries again.
@@ -92,10 +110,37 @@ impl Runtime {
         self.number
     }
 
+    /// Its driver, whosever it is.
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
+    }
+
+    /// Whether what was forked from it here is a whole copy.
+    pub(crate) fn is_whole_here(&self) -> bool {
+        self.is_whole.load(Ordering::Acquire)
+    }
+
+    /// Notes before a fork whether the child gets a whole copy.
+    pub(crate) fn set_whole(&self, is_whole: bool) {
+        self.is_whole.store(is_whole, Ordering::Release);
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) const fn family(&self) -> u64 {
+        self.family
+    }
+
+    pub(crate) const fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
     /// # Errors
     /// `Forked` in a child of the process that made it.
     pub(crate) fn check(&self) -> Result<&Arc<Driver>, Error> {
-        if self.is_ours() { Ok(&self.driver) } else { Err(Error::Forked) }
+        if self.is_ours() { Ok(&self.driver) } else { Err(Lost::NotWhole.into()) }
     }
 
     /// Starts the thread that receives while the program does not, and the one that stands by if
@@ -111,17 +156,7 @@ impl Runtime {
             .map_err(Error::system("start the progress thread"))
     }
 
-    /// Starts the thread that stands by when the agent dies.
-    fn start_standing_by(&'static self) -> io::Result<()> {
-        if self.is_standing_by.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let result = spawn("converb-member", || self.stand_by());
-        self.is_standing_by.store(result.is_ok(), Ordering::Relaxed);
-        result
-    }
-
-    fn join(word: &'static ForkWord) -> Result<Self, Error> {
+    fn join(word: &'static ForkWord, inherited: Option<&'static Self>) -> Result<Self, Error> {
         let mut options =
             JoinOptions { counters: Published::names(), has_ring: true, ..JoinOptions::default() };
         if options.program.is_none() {
@@ -142,8 +177,11 @@ impl Runtime {
             None => UdpPort::new(slots, settings),
             Some(by) => UdpPort::carried(slots, by.receive_buffer_bytes, settings),
         };
-        let port = port
+        let mut port = port
             .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
+        // They may end before us, and leave to us what only we use.
+        let ancestors = core::iter::successors(inherited, |runtime| runtime.inherited);
+        port.keep_places(ancestors.flat_map(|runtime| runtime.membership.slot_numbers()));
         let relay = membership.take_relay().map_err(Error::system("share packets"))?;
         if let Some(relay) = relay {
             port.set_relay(Box::new(relay));
@@ -156,7 +194,11 @@ impl Runtime {
             crate::carried::tell(by);
         }
         let driver = Driver::new(port);
-        watch_forks();
+        if let Some(inherited) = inherited {
+            driver.inherit_keys(&inherited.driver);
+        }
+        let id = driver.port().random();
+        crate::around_fork::watch();
         Ok(Self {
             driver,
             membership,
@@ -165,6 +207,13 @@ impl Runtime {
             progress: Once::new(),
             is_standing_by: AtomicBool::new(false),
             published: Published::default(),
+            id,
+            family: inherited.map_or(id, |parent| parent.family),
+            journal: Mutex::default(),
+            reliances: Reliances::default(),
+            inherited,
+            is_whole: AtomicBool::new(false),
+            taking_over: Mutex::new(()),
         })
     }
 
@@ -183,46 +232,11 @@ impl Runtime {
     pub(crate) fn record(&self, key: u64, failure: &FailureWords) {
         self.membership.counters().record(key, failure);
     }
-
-    /// Waits for news of the agent and of rings, and publishes counters now and then, for ever.
-    fn stand_by(&self) {
-        let mut refreshed = Instant::now();
-        while self.is_ours() {
-            if refreshed.elapsed() >= REFRESH_INTERVAL {
-                refreshed = Instant::now();
-                self.publish_counters();
-                self.membership.refresh_rings();
-                // A program that closes all descriptors and then only waits may have nobody who
-                // notices, and its slots are not kept for it for ever.
-                self.driver.port().check_descriptors();
-                self.driver.port().mend();
-            }
-            let Some(descriptor) = self.membership.watch_fd() else { return };
-            let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-            let interval = Timespec { tv_sec: REFRESH_INTERVAL.as_secs() as i64, tv_nsec: 0 };
-            match poll(&mut descriptors, Some(&interval)) {
-                Ok(0) => {}
-                Ok(_) => {
-                    // However we stand with the agent, packets go on as before.
-                    let _ = self.membership.handle_event();
-                    for (index, end) in self.membership.take_renewed() {
-                        // It fails only if there is no such slot, or no descriptor to be had:
-                        // then nothing arrives there, and queue pairs fail by their retries.
-                        let _ = self.driver.port().renew(index, end);
-                    }
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                // The program has closed the descriptor; the membership makes another one when
-                // the slots are fetched again.
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    }
 }
 
 /// Closes what a fork child inherited, so that an orphan does not hold the port. Takes no lock, for
 /// in a fork child any may be taken for ever.
-extern "C" fn abandon_inherited() {
+pub(crate) fn abandon_inherited() {
     // SAFETY: the pointer is null or to a runtime, which is never freed.
     let Some(inherited) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
     if !inherited.is_ours() && inherited.word.first_to_abandon() {
@@ -247,17 +261,6 @@ extern "C" fn finish() {
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = finish;
-
-/// Has [`abandon_inherited`] called in every child that is forked through libc. Others do it when
-/// they first use the library themselves.
-fn watch_forks() {
-    static WATCHING: Once = Once::new();
-    WATCHING.call_once(|| {
-        // SAFETY: the function may run in any fork child, and the library is never unloaded. If
-        // there is no memory for it, children abandon later.
-        unsafe { libc::pthread_atfork(None, None, Some(abandon_inherited)) };
-    });
-}
 
 /// Starts a thread that takes none of the program's signals from its first instruction on.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
