@@ -149,7 +149,11 @@ impl fmt::Display for JoinError {
                  tell this: `converb agent stop` once its members are gone",
             ),
             Self::Counters(error) => {
-                write!(formatter, "no shared memory for counters can be had: {error}")
+                write!(
+                    formatter,
+                    "no shared memory for counters can be had: {}",
+                    with_advice(error)
+                )
             }
             Self::System(what, error) => write!(formatter, "{what}: {error}"),
         }
@@ -161,5 +165,14 @@ impl std::error::Error for JoinError {}
 impl From<Malformed> for JoinError {
     fn from(_: Malformed) -> Self {
         Self::Protocol
+    }
+}
+
+/// An error about shared memory, and what to do against it.
+pub fn with_advice(error: &std::io::Error) -> String {
+    if error.raw_os_error() == Some(libc::EFBIG) {
+        format!("{error}; the limit of file sizes (ulimit -f) counts for it, too")
+    } else {
+        error.to_string()
     }
 }

@@ -1,4 +1,6 @@
-//! The agent's limits of open files: a high one for its own work, a low one while it parks.
+//! The agent's limits, which it has from the program that started it: of open files a high one for
+//! its own work, a low one while it parks; of the size of files, which shared memory counts as, no
+//! signal that ends it.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -7,11 +9,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// limit of 1024 mostly, and need some of it to pass their own.
 const IN_FLIGHT_MAX: u64 = 960;
 
-/// Lets the agent open as many files as it may: each member costs it three.
+/// Lets the agent open as many files as it may, for each member costs it three, and as large ones.
 pub fn raise() {
-    let limit = getrlimit(Resource::Nofile);
-    // It can fail only in ways that leave the limit as it was, which is good for less members.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    for resource in [Resource::Nofile, Resource::Fsize] {
+        let limit = getrlimit(resource);
+        // It can fail only in ways that leave the limit as it was, which is good for less members.
+        let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
+    }
+    // SAFETY: the agent has no handler that this could replace.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Runs `send` so that the kernel refuses it with `Errno::TOOMANYREFS` if it would leave other

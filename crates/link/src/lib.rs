@@ -16,6 +16,7 @@ mod clock;
 mod counters;
 mod descriptor;
 mod fault;
+mod file_size;
 mod journal;
 mod kept;
 mod memory;
@@ -33,6 +34,7 @@ pub use carried::{Carried, Carrier, Space};
 pub use counters::{Counter, Counters};
 pub use descriptor::raise;
 pub use fault::{Delay, Faults, InvalidFaults, Rate, Rates};
+pub use file_size::without_size_signal;
 pub use journal::SharedJournal;
 pub use kept::Kept;
 pub use memory::ProgramMemory;
@@ -42,6 +44,6 @@ pub use ring::{Others, Peers, RingDescriptors, RingReceiver, RingSender};
 pub use signal::EventSignal;
 pub use socket::{Family, prepare_slot_socket};
 pub use udp::{
-    CAPTURE_VARIABLE, FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, Relay, Relayed, Settings,
-    Slot, SlotSource, UdpPort,
+    CAPTURE_VARIABLE, FAULT_VARIABLE, Incoming, InvalidSetting, Outgoing, PortError, Relay,
+    Relayed, Settings, Slot, SlotSource, UdpPort,
 };

@@ -6,7 +6,7 @@ use converb_driver::Port;
 use converb_link::Settings;
 use pair::*;
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 struct File(PathBuf);
 
@@ -101,11 +101,24 @@ fn drops_have_a_comment() {
     assert!(comments[2].contains("invariant CRC is wrong"));
 }
 
-#[test]
-fn a_full_disk_ends_the_capture_and_nothing_else() {
-    let settings = Settings { capture: Some("/dev/full".into()), ..Settings::default() };
+fn error_of(capture: &Path) -> String {
+    let settings = Settings { capture: Some(capture.into()), ..Settings::default() };
     let (socket, _) = slot_socket(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     let slot = converb_link::Slot { index: SLOT, socket };
-    // Known at the start it is an error that says so.
-    assert!(converb_link::UdpPort::new(vec![slot], settings).is_err());
+    let error = converb_link::UdpPort::new(vec![slot], settings).err();
+    error.expect("such a file cannot be written").to_string()
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_at_the_start() {
+    let full = error_of(Path::new("/dev/full"));
+    assert!(full.starts_with("cannot capture to /dev/full: No space left"), "{full}");
+    let folder = error_of(Path::new("/"));
+    assert!(folder.starts_with("cannot capture to /: Is a directory"), "{folder}");
+    // Nobody reads that pipe, and nobody waits until somebody does.
+    let pipe = std::env::temp_dir().join(format!("converb-pipe-{}", std::process::id()));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe can be made");
+    let nobody = error_of(&pipe);
+    std::fs::remove_file(&pipe).expect("it is there");
+    assert!(nobody.contains("No such device or address"), "{nobody}");
 }

@@ -58,9 +58,10 @@ def all_lost(bench):
 def wrong_words(bench):
     """What is no fault is refused before the program runs."""
     for words, reason in ((["--fault", "drop=1"], "percent"), (["--fault", "lose=1%"], "lose=1%"),
-                          (["--capture", "/nonexistent/x.pcapng"], "/nonexistent/x.pcapng")):
-        process = bench.start(bench.topology.server, ["true"], "program-" + words[1][:4].strip("/"),
-                              run=words)
+                          (["--capture", "/nonexistent/x.pcapng"], "/nonexistent/x.pcapng"),
+                          (["--capture", "/dev/full"], "/dev/full")):
+        name = "program-" + words[1][-8:].replace("/", "-")
+        process = bench.start(bench.topology.server, ["true"], name, run=words)
         if process.wait(time.monotonic() + 15) in (0, None):
             raise Failure("%r was taken" % words)
         if reason not in process.errors():
@@ -126,10 +127,37 @@ def drops_written_down(bench):
             raise Failure("no packet has the comment %r" % words)
 
 
+def limited_file(bench):
+    """Where files may not grow, the capture ends with a word about it, and the program does not."""
+    path = os.path.join(bench.folder, "limited.pcapng")
+    topology = bench.topology
+    deadline = time.monotonic() + 30
+    # In blocks of 512 bytes, as POSIX has it.
+    limited = ["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"]
+    command = ["ib_write_bw", "-n", "200", "-s", "10000"]
+    server = bench.start(topology.server, command, "server")
+    bench.listening(topology.server, 18515, server, deadline)
+    client = bench.start(topology.client, limited + command + [topology.server_v4], "client",
+                         run=["--capture", path])
+    bench.finish(client, deadline)
+    bench.finish(server, deadline)
+    lines = [line for line in client.errors().splitlines() if line.startswith("converb: ")]
+    if len(lines) != 1 or "the capture to %s ends here: File too large" % path not in lines[0]:
+        raise Failure("the end of the capture was told so:\n" + client.errors())
+    if os.path.getsize(path) > 100 * 512:
+        raise Failure("the capture has %d bytes" % os.path.getsize(path))
+    # Shared memory counts as files, too.
+    process = bench.start(topology.server, ["sh", "-c", "ulimit -f 1; exec ibv_rc_pingpong"], "tiny")
+    if process.wait(deadline) != 1 or "ulimit -f" not in process.errors():
+        raise Failure("without any files it ended with %r:\n%s"
+                      % (process.wait(deadline), process.errors()))
+
+
 SCENARIOS = [
     Scenario("faults are counted and mended", "lo veth1500", counted),
     Scenario("everything is lost", "lo veth1500", all_lost),
     Scenario("no faults and no file", "lo", wrong_words),
     Scenario("what a capture holds", "lo veth1500", written_down),
     Scenario("drops in a capture", "veth1500", drops_written_down),
+    Scenario("a capture that may not grow", "lo", limited_file),
 ]

@@ -156,7 +156,7 @@ const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 fn sealed_memory(bytes: &[u8], size: usize) -> Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = converb_link::raise(memfd_create("converb-counters", flags)?);
-    ftruncate(&memory, size as u64)?;
+    converb_link::without_size_signal(|| ftruncate(&memory, size as u64))?;
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = File::from(memory);
     memory.write_all_at(bytes, 0)?;

@@ -231,6 +231,7 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> ServeError {
 }
 
 fn memory(error: std::io::Error) -> ServeError {
+    let error = crate::error::with_advice(&error);
     ServeError::Failed(format!("the agent's shared memory cannot be used: {error}"))
 }
 

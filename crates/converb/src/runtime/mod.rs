@@ -17,7 +17,7 @@ use crate::fork::ForkWord;
 use crate::heritage::Lost;
 use converb_agent::{FailureWords, JoinOptions, Membership};
 use converb_driver::Port;
-use converb_link::{Settings, SharedJournal, Slot, UdpPort};
+use converb_link::{PortError, Settings, SharedJournal, Slot, UdpPort};
 use reliances::Reliances;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -177,8 +177,12 @@ impl Runtime {
             None => UdpPort::new(slots, settings),
             Some(by) => UdpPort::carried(slots, by.receive_buffer_bytes, settings),
         };
-        let mut port = port
-            .map_err(|error| Error::System { what: "prepare the sockets", error: error.into() })?;
+        let mut port = port.map_err(|error| match error {
+            PortError::Sockets(error) => {
+                Error::System { what: "prepare the sockets", error: error.into() }
+            }
+            PortError::Capture { .. } => Error::Network { reason: error.to_string() },
+        })?;
         // They may end before us, and leave to us what only we use.
         let ancestors = core::iter::successors(inherited, |runtime| runtime.inherited);
         port.keep_places(ancestors.flat_map(|runtime| runtime.membership.slot_numbers()));

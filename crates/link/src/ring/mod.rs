@@ -13,6 +13,7 @@ pub mod hostile;
 mod layout;
 mod peers;
 
+use crate::file_size::without_size_signal;
 use crate::kept::Kept;
 use crate::udp::Relayed;
 use converb_driver::Received;
@@ -57,7 +58,7 @@ impl RingReceiver {
     pub fn create() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = crate::raise(memfd_create("converb-ring", flags)?);
-        rustix::fs::ftruncate(&file, layout::BYTES as u64)?;
+        without_size_signal(|| rustix::fs::ftruncate(&file, layout::BYTES as u64))?;
         // A file that cannot shrink never faults those who have mapped it.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = Memory::map(file.as_fd())?;

@@ -11,6 +11,7 @@
 
 mod arriving;
 mod destination;
+mod error;
 mod faults;
 mod flow;
 mod incoming;
@@ -25,6 +26,7 @@ mod settings;
 mod source;
 mod waiting;
 
+pub use error::PortError;
 #[cfg(any(test, fuzzing))]
 pub(crate) use flow::Flow;
 pub use incoming::Incoming;

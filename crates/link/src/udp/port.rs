@@ -2,6 +2,7 @@
 
 use super::arriving::Arriving;
 use super::destination::Destinations;
+use super::error::PortError;
 use super::faults::{ArrivingFaults, DepartingFaults};
 use super::incoming::Incoming;
 use super::mending::Mending;
@@ -26,6 +27,7 @@ use converb_wire::ROCE_V2_PORT;
 use core::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A slot of ours.
@@ -59,8 +61,9 @@ impl UdpPort {
     ///
     /// # Errors
     /// When a descriptor is no UDP socket, the kernel lacks an option without which the invariant
-    /// CRC cannot be checked, or there are no descriptors left. `INVAL`: more than 32 slots.
-    pub fn new(slots: Vec<Slot>, settings: Settings) -> Result<Self, Errno> {
+    /// CRC cannot be checked, or there are no descriptors left. `INVAL`: more than 32 slots. When
+    /// the settings name a file that cannot be written.
+    pub fn new(slots: Vec<Slot>, settings: Settings) -> Result<Self, PortError> {
         let mut receive_buffer_bytes = usize::MAX;
         let mut sockets = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -108,12 +111,13 @@ impl UdpPort {
     /// have room for.
     ///
     /// # Errors
-    /// When there are no descriptors left. `INVAL`: more than 32 slots.
+    /// When there are no descriptors left. `INVAL`: more than 32 slots. When the settings name a
+    /// file that cannot be written.
     pub fn carried(
         slots: Vec<Slot>,
         receive_buffer_bytes: usize,
         settings: Settings,
-    ) -> Result<Self, Errno> {
+    ) -> Result<Self, PortError> {
         let arriving = |slot| Arriving::by_agent(slot, ROCE_V2_PORT);
         Self::over(slots.into_iter().map(arriving).collect(), receive_buffer_bytes, settings)
     }
@@ -134,9 +138,9 @@ impl UdpPort {
         sockets: Vec<Arriving>,
         receive_buffer_bytes: usize,
         settings: Settings,
-    ) -> Result<Self, Errno> {
+    ) -> Result<Self, PortError> {
         if sockets.len() > SLOTS_MAX {
-            return Err(Errno::INVAL);
+            return Err(Errno::INVAL.into());
         }
         // A slot's own socket also stands in for senders; one of a pair cannot.
         let own = sockets.first().filter(|arriving| arriving.is_own());
@@ -150,7 +154,7 @@ impl UdpPort {
             own.and_then(|(socket, port)| Some((socket.try_clone_to_owned().ok()?, port)));
         let counters = Arc::new(Counters::default());
         let waker = Arc::new(Waker::new()?);
-        let capture = settings.capture.as_deref().map(Capture::open).transpose()?;
+        let capture = settings.capture.as_deref().map(open_capture).transpose()?;
         let recorder = Recorder::new(capture.map(Arc::new), Arc::clone(&counters));
         let Faults { seed, send, .. } = settings.faults;
         let faults = (!send.is_none()).then(|| DepartingFaults::new(send, seed));
@@ -222,6 +226,10 @@ impl UdpPort {
             arriving_due: &self.arriving_due,
         }
     }
+}
+
+fn open_capture(file: &Path) -> Result<Capture, PortError> {
+    Capture::open(file).map_err(|error| PortError::Capture { file: file.into(), error })
 }
 
 impl Port for UdpPort {
