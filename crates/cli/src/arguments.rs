@@ -1,7 +1,7 @@
 //! What can be typed, and the help that teaches it.
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,12 +62,15 @@ pub(crate) enum Command {
     /// Explain a completion status, an event or a vendor_err, or what went wrong last
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain {
-        /// A status or event by number, name or wording, or a vendor_err; without it all statuses
+        /// A status or event by number, name or wording, or a vendor_err, or several; without them
+        /// all statuses
         #[arg(value_name = "WORD", conflicts_with = "last")]
         words: Vec<String>,
-        /// Show the last failures of your programs in this network namespace, newest first
-        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
-        last: Option<usize>,
+        /// Show the last failures of your programs in this network namespace, newest first, and
+        /// what was flushed behind its cause; the agent keeps 64
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10",
+              value_parser = value_parser!(u32).range(1..))]
+        last: Option<u32>,
         /// Print JSON for programs
         #[arg(long)]
         json: bool,
@@ -319,6 +322,9 @@ mod tests {
         assert_eq!(last(&["converb", "explain", "--last"]), Some(10));
         assert_eq!(last(&["converb", "explain", "--last", "3", "--json"]), Some(3));
         assert_eq!(last(&["converb", "explain", "12"]), None);
+        for number in ["0", "-1", "x"] {
+            refused(&["converb", "explain", "--last", number]);
+        }
     }
 
     #[test]

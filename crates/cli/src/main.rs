@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(run) => run::run(&run),
         Command::Devices { verbose, json } => devices::show(verbose, json),
-        Command::Explain { last: Some(count), json, .. } => explain::last(count, json),
+        Command::Explain { last: Some(count), json, .. } => explain::last(count as usize, json),
         Command::Explain { words, last: None, json } => explain::explain(&words, json),
         Command::Completions { shell } => completions::show(shell),
         Command::Agent(AgentCommand::Serve { arguments }) => agent::serve(arguments),

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// value of PATH).
 pub(crate) fn find(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
     let shown = Path::new(name).display();
+    if name.is_empty() {
+        return Err(Failure::with_status("the name of the program is empty", NOT_FOUND));
+    }
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
         return match problem(&path) {
@@ -17,13 +21,17 @@ pub(crate) fn find(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
                 Err(Failure::with_status(format!("there is no file {shown}"), NOT_FOUND))
             }
             Some(Problem::NotExecutable) => Err(not_executable(&path)),
+            Some(Problem::Unreachable(error)) => {
+                Err(Failure::with_status(format!("cannot run {shown}: {error}"), NOT_EXECUTABLE))
+            }
         };
     }
     let mut candidates = std::env::split_paths(search).map(|folder| folder.join(name));
     let mut unusable = None;
     let found = candidates.find(|path| match problem(path) {
         None => true,
-        Some(Problem::Missing) => false,
+        // As shells do: the next folder may have it.
+        Some(Problem::Missing | Problem::Unreachable(_)) => false,
         Some(Problem::NotExecutable) => {
             unusable.get_or_insert_with(|| path.clone());
             false
@@ -42,11 +50,14 @@ pub(crate) fn find(name: &OsStr, search: &OsStr) -> Result<PathBuf, Failure> {
 enum Problem {
     Missing,
     NotExecutable,
+    /// Such as a loop of symbolic links, or a folder that may not be entered.
+    Unreachable(std::io::Error),
 }
 
 fn problem(path: &Path) -> Option<Problem> {
     match std::fs::metadata(path) {
-        Err(_) => Some(Problem::Missing),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(Problem::Missing),
+        Err(error) => Some(Problem::Unreachable(error)),
         Ok(file) if !file.is_file() => Some(Problem::NotExecutable),
         Ok(_) if rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_err() => {
             Some(Problem::NotExecutable)
@@ -81,5 +92,9 @@ mod tests {
         assert_eq!(find(OsStr::new("/no/such"), OsStr::new("/bin")).unwrap_err().status, 127);
         assert_eq!(find(OsStr::new("/etc/passwd"), OsStr::new("/bin")).unwrap_err().status, 126);
         assert_eq!(find(OsStr::new("/etc"), OsStr::new("/bin")).unwrap_err().status, 126);
+        assert_eq!(find(OsStr::new(""), OsStr::new("/bin")).unwrap_err().status, 127);
+        let long = format!("/{}", "x".repeat(300));
+        let too_long = find(OsStr::new(&long), OsStr::new("/bin")).unwrap_err();
+        assert!(too_long.status == 126 && too_long.message.contains("too long"), "{too_long:?}");
     }
 }

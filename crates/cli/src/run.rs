@@ -61,9 +61,19 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
 /// Makes the file that the program's processes append to, and returns its full path: they may
 /// have another working directory.
 fn begin_capture(file: &Path) -> Result<PathBuf, Failure> {
-    let fail = |error| Failure::new(format!("cannot capture to {}: {error}", file.display()));
-    std::fs::File::create(file).map_err(fail)?;
-    file.canonicalize().map_err(fail)
+    let fail =
+        |reason: String| Failure::new(format!("cannot capture to {}: {reason}", file.display()));
+    if file.as_os_str() == "-" {
+        return Err(fail(
+            "the standard output is the program's; give a file, or ./- for one of that name".into(),
+        ));
+    }
+    // Several processes append to it, and none of them may be made to wait.
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return Err(fail("it is a pipe or a device, and packets are written to a file".into()));
+    }
+    std::fs::File::create(file).map_err(|error| fail(error.to_string()))?;
+    file.canonicalize().map_err(|error| fail(error.to_string()))
 }
 
 /// `first` before what a variable holds already, each once.

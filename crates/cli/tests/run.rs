@@ -150,3 +150,22 @@ fn an_option_that_there_is_not_is_an_error_of_ours() {
     let output = tree.run(&["--device-name", "a", "--device-name", "b", "true"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
+
+#[test]
+fn what_is_no_file_takes_no_capture() {
+    let tree = Tree::with_library("capture");
+    let pipe = tree.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("coreutils").success());
+    for (file, reason) in [
+        ("-", "the standard output is the program's"),
+        ("/dev/full", "a pipe or a device"),
+        (pipe.to_str().unwrap(), "a pipe or a device"),
+        ("/", "directory"),
+    ] {
+        let output = tree.run(&["--capture", file, "true"]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{file}: {errors}");
+        assert!(errors.contains(&format!("cannot capture to {file}: ")), "{errors}");
+        assert!(errors.contains(reason), "{errors}");
+    }
+}

@@ -29,11 +29,13 @@ const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 const INTERPRETER: u32 = 3;
 const HEADER_MIN: usize = 64;
+/// ET_EXEC and ET_DYN.
+const PROGRAM_TYPES: [u16; 2] = [2, 3];
 const PROGRAM_HEADER_MIN: usize = 56;
 
 impl Elf {
-    /// The file that begins with `head`; `None` if it is none of this kind. Headers beyond `head`
-    /// count as absent: linkers write them at the start.
+    /// The file that begins with `head`; `None` if it is none of this kind, or if its headers cannot
+    /// be read: they are damaged, or beyond `head`.
     pub(super) fn parse(head: &[u8]) -> Option<Self> {
         if !head.starts_with(b"\x7fELF") || head.len() < 20 {
             return None;
@@ -56,33 +58,35 @@ impl Elf {
         if format != Format::Own {
             return Some(Self { format, interpreter: None });
         }
-        if head.len() < HEADER_MIN {
+        if head.len() < HEADER_MIN || !PROGRAM_TYPES.contains(&half([head[16], head[17]])) {
             return None;
         }
-        let interpreter = Self::interpreter(head);
-        Some(Self { format, interpreter })
+        Some(Self { format, interpreter: Self::interpreter(head)? })
     }
 
-    fn interpreter(head: &[u8]) -> Option<OsString> {
+    /// The program that loads it, `Some(None)` if there is none.
+    fn interpreter(head: &[u8]) -> Option<Option<OsString>> {
         let long = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk()?));
         let start = usize::try_from(long(32)?).ok()?;
         let size = usize::from(u16::from_le_bytes([head[54], head[55]]));
         let count = usize::from(u16::from_le_bytes([head[56], head[57]]));
-        if size < PROGRAM_HEADER_MIN {
+        if size < PROGRAM_HEADER_MIN || count == 0 {
             return None;
         }
-        (0..count).find_map(|number| {
+        for number in 0..count {
             let at = number.checked_mul(size)?.checked_add(start)?;
-            let kind = u32::from_le_bytes(*head.get(at..)?.first_chunk()?);
+            let header = head.get(at..at.checked_add(PROGRAM_HEADER_MIN)?)?;
+            let kind = u32::from_le_bytes(*header.first_chunk()?);
             if kind != INTERPRETER {
-                return None;
+                continue;
             }
-            let offset = usize::try_from(long(at.checked_add(8)?)?).ok()?;
-            let length = usize::try_from(long(at.checked_add(32)?)?).ok()?;
-            let path = head.get(offset..offset.checked_add(length)?).unwrap_or_default();
-            let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
-            Some(OsStr::from_bytes(&path[..end]).to_owned())
-        })
+            let offset = usize::try_from(long(at + 8)?).ok()?;
+            let length = usize::try_from(long(at + 32)?).ok()?;
+            let path = head.get(offset..offset.checked_add(length)?)?;
+            let end = path.iter().position(|&byte| byte == 0).filter(|&end| end > 0)?;
+            return Some(Some(OsStr::from_bytes(&path[..end]).to_owned()));
+        }
+        Some(None)
     }
 }
 
@@ -110,6 +114,7 @@ mod tests {
     fn file(class: u8, machine: u16, interpreter: Option<&str>) -> Vec<u8> {
         let mut bytes = vec![0; 200];
         bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1]);
+        bytes[16] = 3;
         bytes[18..20].copy_from_slice(&machine.to_le_bytes());
         bytes[32] = 64;
         bytes[54] = 56;
@@ -129,6 +134,21 @@ mod tests {
         assert_eq!(loaded.interpreter.unwrap(), "/lib/ld-musl-x86_64.so.1");
         let alone = Elf::parse(&file(2, OWN_MACHINE, None)).unwrap();
         assert_eq!(alone, Elf { format: Format::Own, interpreter: None });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_called_static() {
+        let whole = file(2, OWN_MACHINE, None);
+        // Another type, no program headers, or such as are beyond what was read.
+        for (place, value) in [(16, 1), (56, 0), (54, 8), (33, 1), (56, 9)] {
+            let mut other = whole.clone();
+            other[place] = value;
+            assert_eq!(Elf::parse(&other), None, "byte {place}");
+        }
+        let mut named = file(2, OWN_MACHINE, Some("/lib64/ld-linux-x86-64.so.2"));
+        named[73] = 1;
+        assert_eq!(Elf::parse(&named), None, "its loader's name is beyond");
+        assert_eq!(Elf::parse(&whole[..100]), None);
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub(crate) fn check(program: &Path) -> Result<(), Failure> {
     for _ in 0..SCRIPTS_MAX {
         let Some(head) = head(&path) else { return Ok(()) };
         if let Some(interpreter) = script_interpreter(&head) {
+            if !interpreter.exists() {
+                let text = format!(
+                    "{} is a script for {}, which is not there",
+                    path.display(),
+                    interpreter.display()
+                );
+                return Err(Failure::with_status(text, NOT_EXECUTABLE));
+            }
             from = format!(" (which runs {})", program.display());
             path = interpreter;
             continue;
@@ -80,14 +88,16 @@ fn problem(path: &Path, elf: &Elf) -> Option<String> {
                 .to_owned()
         });
     };
-    let name = Path::new(interpreter).file_name().unwrap_or_default();
-    name.as_bytes().starts_with(b"ld-musl").then(|| {
-        format!(
+    let loader = Path::new(interpreter);
+    if loader.file_name().unwrap_or_default().as_bytes().starts_with(b"ld-musl") {
+        return Some(format!(
             "is a program for musl (it is loaded by {}), and Converb's library needs glibc; build \
              it for glibc, in a Debian or Fedora container for example",
-            Path::new(interpreter).display()
-        )
-    })
+            loader.display()
+        ));
+    }
+    (!loader.exists())
+        .then(|| format!("is loaded by {}, which this system does not have", loader.display()))
 }
 
 fn head(path: &Path) -> Option<Vec<u8>> {
@@ -131,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn a_script_without_its_interpreter_is_told() {
+        let path = std::env::temp_dir().join(format!("converb-script-{}", std::process::id()));
+        std::fs::write(&path, "#!/no/such/shell -e\n").unwrap();
+        let failure = check(&path).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(failure.message.ends_with("is a script for /no/such/shell, which is not there"));
+        assert_eq!(failure.status, NOT_EXECUTABLE);
+    }
+
+    #[test]
     fn ordinary_programs_and_the_loader_are_not_refused() {
         assert!(check(Path::new("/bin/sh")).is_ok());
         assert!(check(Path::new("/etc/passwd")).is_ok(), "the kernel says what is wrong with it");
@@ -148,6 +168,7 @@ mod tests {
         for (format, interpreter, word) in [
             (Format::Own, None, "statically"),
             (Format::Own, Some("/lib/ld-musl-x86_64.so.1"), "musl"),
+            (Format::Own, Some("/nix/store/no/ld-linux-x86-64.so.2"), "does not have"),
             (Format::OtherClass, Some("/lib/ld-linux.so.2"), "32-bit"),
             (Format::OtherMachine(243), Some("/lib/ld-linux-riscv64-lp64d.so.1"), "RISC-V"),
         ] {

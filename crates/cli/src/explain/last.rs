@@ -1,5 +1,6 @@
 //! `converb explain --last`: what failed last in this user's programs, newest first.
 
+use super::order::causes_first;
 use super::{STATUSES, cause, check};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
@@ -12,7 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Prints the newest `count` failures.
 pub(crate) fn show(count: usize, json: bool) -> Result<(), Failure> {
     let failures = converb_agent::failures().map_err(|error| Failure::new(error.to_string()))?;
-    let (has_agent, failures) = (failures.is_some(), failures.unwrap_or_default());
+    let has_agent = failures.is_some();
+    let failures = causes_first(failures.unwrap_or_default());
     let some = &failures[..failures.len().min(count)];
     if json {
         let all: Vec<Value> = some.iter().map(as_json).collect();

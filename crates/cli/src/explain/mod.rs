@@ -5,6 +5,7 @@ mod cause;
 mod check;
 mod events;
 mod last;
+mod order;
 mod statuses;
 
 use crate::failure::Failure;
@@ -39,15 +40,31 @@ pub(crate) fn explain(words: &[String], json: bool) -> Result<(), Failure> {
             print(&list())
         };
     }
-    let words = words.join(" ");
-    let Some(subject) = find(&words) else {
-        let near = nearest(&words);
-        return Err(Failure::new(format!(
-            "`{words}` is no completion status, event or vendor_err; did you mean {near}? \
-             `converb explain` lists the statuses"
-        )));
+    let together = words.join(" ");
+    if let Some(subject) = find(&together) {
+        return if json { print_json(&as_json(subject)) } else { print(&in_words(subject)) };
+    }
+    // A wording has blanks in it; words that mean something each are several questions.
+    let each: Option<Vec<Subject>> = words.iter().map(|word| find(word)).collect();
+    let subjects = each.ok_or_else(|| Failure::new(unknown(&together)))?;
+    if json {
+        let all: Vec<Value> = subjects.into_iter().map(as_json).collect();
+        return print_json(&json!({ "explanations": all }));
+    }
+    let all: Vec<String> = subjects.into_iter().map(in_words).collect();
+    print(&all.join("\n"))
+}
+
+/// What is said of words that name nothing.
+fn unknown(words: &str) -> String {
+    let guess = match nearest(words) {
+        Some(name) => format!("did you mean {name}? "),
+        None => String::new(),
     };
-    if json { print_json(&as_json(subject)) } else { print(&in_words(subject)) }
+    format!(
+        "`{words}` is no completion status, event or vendor_err; {guess}`converb explain` lists \
+         the statuses"
+    )
 }
 
 /// The name of a completion status, as in `infiniband/verbs.h`.
@@ -101,16 +118,33 @@ fn find(words: &str) -> Option<Subject> {
         .or_else(|| cause().map(Subject::Cause))
 }
 
-/// The name that needs the fewest changes to become `words`.
-fn nearest(words: &str) -> String {
+/// The name that was probably meant: one that begins with what was typed, contains it, or needs few
+/// changes to become it.
+fn nearest(words: &str) -> Option<String> {
     let upper = words.trim().to_ascii_uppercase();
     let is_event = upper.starts_with("IBV_EVENT_");
     let bare = upper.strip_prefix("IBV_EVENT_").or(upper.strip_prefix("IBV_WC_"));
-    let bare = bare.unwrap_or(&upper);
+    let bare = bare.unwrap_or(&upper).replace([' ', '-'], "_");
+    if bare.len() < SHORTEST_GUESS {
+        return None;
+    }
     let statuses = STATUSES.iter().map(|text| text.name).filter(|_| !is_event);
-    let names = statuses.chain(EVENTS.iter().map(|text| text.name));
-    names.min_by_key(|name| distance(bare, name)).unwrap_or("SUCCESS").to_owned()
+    let names = || statuses.clone().chain(EVENTS.iter().map(|text| text.name));
+    let near = || {
+        let (changes, name) = names().map(|name| (distance(&bare, name), name)).min()?;
+        (changes <= bare.len() / CHARACTERS_PER_CHANGE).then_some(name)
+    };
+    names()
+        .find(|name| name.starts_with(&bare))
+        .or_else(|| names().find(|name| name.contains(&bare)))
+        .or_else(near)
+        .map(str::to_owned)
 }
+
+/// Of fewer characters nothing is guessed.
+const SHORTEST_GUESS: usize = 3;
+/// One of so many characters may be wrong.
+const CHARACTERS_PER_CHANGE: usize = 3;
 
 fn list() -> String {
     let mut table = Table::new(&["NUMBER", "NAME", "NOTICED BY", "MEANING"]);
@@ -226,8 +260,20 @@ mod tests {
 
     #[test]
     fn what_is_mistyped_is_guessed() {
-        assert_eq!(nearest("RETRY_EXEC_ER"), "RETRY_EXC_ERR");
-        assert_eq!(nearest("IBV_EVENT_QP_FATL"), "QP_FATAL");
+        for (typed, meant) in [
+            ("RETRY_EXEC_ER", "RETRY_EXC_ERR"),
+            ("RETRY", "RETRY_EXC_ERR"),
+            ("rnr", "RNR_RETRY_EXC_ERR"),
+            ("wr flush", "WR_FLUSH_ERR"),
+            ("flush", "WR_FLUSH_ERR"),
+            ("IBV_EVENT_QP_FATL", "QP_FATAL"),
+        ] {
+            assert_eq!(nearest(typed).as_deref(), Some(meant), "{typed}");
+        }
+        for typed in ["", "foo", "E", "99999", "no such thing", "0x"] {
+            assert_eq!(nearest(typed), None, "{typed}");
+        }
+        assert!(unknown("foo").contains("vendor_err; `converb explain` lists"));
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
     }

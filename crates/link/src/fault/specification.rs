@@ -101,7 +101,8 @@ impl FromStr for Faults {
                 Some(_) => return Err(fail("only tx: and rx: may stand before a term")),
                 None => (true, true, term),
             };
-            let (name, value) = rest.split_once('=').ok_or_else(|| fail(UNKNOWN))?;
+            let (name, value) = rest.split_once('=').unwrap_or((rest, ""));
+            let (name, value) = (name.trim(), value.trim());
             for direction in [sends.then_some("tx"), receives.then_some("rx")].into_iter().flatten()
             {
                 if seen.contains(&(direction, name)) {
@@ -177,6 +178,7 @@ mod tests {
         let one = parse("tx:drop=1%,rx:drop=2%").unwrap();
         assert_ne!(one.send.drop, one.receive.drop);
         assert!(parse("seed=1").unwrap().send.is_none());
+        assert_eq!(parse(" tx: drop = 1% , seed= 7"), parse("tx:drop=1%,seed=7"));
     }
 
     #[test]
@@ -189,6 +191,7 @@ mod tests {
     fn what_cannot_be_read_is_named() {
         for (text, term) in [
             ("", ""),
+            ("drop=", "drop="),
             ("drop=1%,", ""),
             ("drop=1", "drop=1"),
             ("dup=1%,drop=101%", "drop=101%"),
@@ -210,6 +213,8 @@ mod tests {
             assert_eq!(error.term, term, "{text}");
             assert!(error.to_string().contains("an example of all"), "{error}");
         }
+        assert_eq!(parse("drop").unwrap_err().reason, NO_RATE);
+        assert_eq!(parse("lose").unwrap_err().reason, UNKNOWN);
     }
 
     #[test]
