@@ -232,12 +232,15 @@ impl QueuePair {
         let home = match self.current_home() {
             Some(home) => home,
             None => {
-                // SAFETY: as above.
+                // SAFETY: the pointer is to a runtime, which is never freed.
                 let maker = unsafe { &*self.home.load(Ordering::Acquire) };
                 heritage::take_over(maker, &self.handle, false)?
             }
         };
-        self.home.store(core::ptr::from_ref(home).cast_mut(), Ordering::Release);
+        // It is the same nearly always, and the line stays shared.
+        if !core::ptr::eq(self.home.load(Ordering::Relaxed), home) {
+            self.home.store(core::ptr::from_ref(home).cast_mut(), Ordering::Release);
+        }
         if self.handle.is_handed_on() { Err(Lost::InUse.into()) } else { Ok(home.driver()) }
     }
 

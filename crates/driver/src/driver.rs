@@ -6,6 +6,7 @@
 
 use crate::completion_queue::CompletionQueueHandle;
 use crate::facade::{Facade, Mutex, RwLock};
+use crate::fork::Forking;
 use crate::listener::Listener;
 use crate::outgoing::Outlet;
 use crate::paths::{Paths, SharedPaths};
@@ -79,10 +80,7 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) outlet: Outlet<P, S>,
     pub(crate) reads: ReadBudget,
     pub(crate) counters: Counters,
-    /// How often the process has forked.
-    pub(crate) forks: AtomicU64,
-    /// How many threads are about to.
-    pub(crate) fork_claims: AtomicU32,
+    pub(crate) forking: Forking,
     /// When packets were last fetched, in the port's time.
     pub(crate) drained_at: AtomicU64,
     /// When the program last polled in vain.
@@ -116,8 +114,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             outlet: Outlet::new(),
             reads,
             counters: Counters::default(),
-            forks: AtomicU64::new(0),
-            fork_claims: AtomicU32::new(0),
+            forking: Forking::default(),
             drained_at: AtomicU64::new(0),
             polled_at: AtomicU64::new(0),
             fruitless_since: AtomicU64::new(0),

@@ -22,4 +22,5 @@ mod stillness;
 pub(crate) use journal::Noting;
 pub use journal::{Entry, Journal};
 pub use moving::{Heir, Kept};
+pub(crate) use stillness::Forking;
 pub use stillness::Stillness;

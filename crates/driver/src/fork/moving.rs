@@ -38,14 +38,14 @@ pub enum Kept {
 impl<P: Port, S: Facade> Driver<P, S> {
     /// How often the process has forked, by [`still`](Self::still).
     pub fn forks(&self) -> u64 {
-        self.forks.load(Ordering::Acquire)
+        self.forking.count.load(Ordering::Acquire)
     }
 
     /// Lets forks pass, and notes that the program uses a queue pair here.
     #[inline]
     pub(crate) fn use_now(&self, queue_pair: &Handle<P, S>) {
         self.let_forks_pass();
-        queue_pair.use_now(&self.forks);
+        queue_pair.use_now(&self.forking.count);
     }
 
     /// Lets go of a queue pair. What comes from now on is passed on to the heir.

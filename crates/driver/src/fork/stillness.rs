@@ -6,13 +6,24 @@ use crate::driver::{Driver, Handle};
 use crate::facade::{Facade, Mutex, RwLock};
 use crate::port::Port;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Nothing of the driver moves while this lives, nor can anything of it be called by the thread
 /// that has it. To be dropped after the fork, in the parent and in the child.
 pub struct Stillness<'a> {
     _guards: Vec<Box<dyn Held + 'a>>,
     _claim: Claim<'a>,
+}
+
+/// What is looked at by each call and written only by forks: on a line of its own, for its neighbours
+/// are written by whoever polls.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Forking {
+    /// How often the process has forked.
+    pub(crate) count: AtomicU64,
+    /// How many threads are about to.
+    claims: AtomicU32,
 }
 
 /// Keeps threads that come out of the driver, which those that are inside leave soon.
@@ -39,7 +50,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
     /// Waits for a thread that forks. To be called with no lock held.
     #[inline]
     pub(crate) fn let_forks_pass(&self) {
-        while self.fork_claims.load(Ordering::Relaxed) != 0 {
+        while self.forking.claims.load(Ordering::Relaxed) != 0 {
             S::yield_now();
         }
     }
@@ -54,7 +65,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         journal: Option<&Arc<dyn Journal>>,
         give_up: &dyn Fn() -> bool,
     ) -> Option<Stillness<'a>> {
-        let claim = Claim::new(&self.fork_claims);
+        let claim = Claim::new(&self.forking.claims);
         let mut guards: Vec<Box<dyn Held + 'a>> = Vec::new();
         guards.push(Box::new(wait::<S, _>(|| self.drain.try_lock(), give_up)?));
         let table = wait::<S, _>(|| self.table.try_read(), give_up)?;
@@ -62,7 +73,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         guards.push(Box::new(table));
         guards.push(Box::new(wait::<S, _>(|| self.keys.try_read(), give_up)?));
         let handles: &'a [Handle<P, S>] = place;
-        let fork = self.forks.load(Ordering::Relaxed) + 1;
+        let fork = self.forking.count.load(Ordering::Relaxed) + 1;
         for handle in handles {
             let mut protocol = wait::<S, _>(|| handle.protocol.try_lock(), give_up)?;
             protocol.noting = journal.map(Noting::begin);
@@ -94,7 +105,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 }
             }
         }
-        self.forks.store(fork, Ordering::Release);
+        self.forking.count.store(fork, Ordering::Release);
         Some(Stillness { _guards: guards, _claim: claim })
     }
 }

@@ -14,7 +14,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
         completion_queue: &CompletionQueueHandle<P::Signal, S>,
         completions: &mut [Completion],
     ) -> usize {
-        completion_queue.use_now(&self.forks);
+        completion_queue.use_now(&self.forking.count);
         let count = completion_queue.take(completions);
         if count != 0 || completions.is_empty() {
             return count;
