@@ -60,7 +60,7 @@ pub struct AlternatePathResponse {
 }
 
 codes! {
-    /// What an APR says to a LAP (IBA 12.8.2, table 117).
+    /// What an APR says to a LAP (IBA 12.8.2).
     pub struct AlternatePathStatus(u8);
     LOADED = 0, "the alternate path is loaded";
     INVALID_COMMUNICATION_INSTANCE = 1, "the communication IDs name no connection";

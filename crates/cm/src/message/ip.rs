@@ -25,7 +25,7 @@ codes! {
 }
 
 /// What stands before a consumer's private data in a REQ or SIDR_REQ to an IP service
-/// (IBA A11.4.1).
+/// (IBA A11.4).
 ///
 /// ```text
 ///   | major | minor | IPv   | rsv   | source port                   |

@@ -9,8 +9,8 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PrivateData<const LIMIT: usize>([u8; LIMIT]);
 
-/// Additional information (IBA 12.6.7.1, 12.8.4, 12.11.2): up to 72 bytes whose meaning depends on
-/// the reason or status that they explain. Their number is on the wire.
+/// The additional information of a REJ, an APR or a SIDR_REP: up to 72 bytes whose meaning depends
+/// on the reason or status that they explain. Their number is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AdditionalInformation {
     /// Zero beyond `length`, so that equal information is equal.

@@ -60,7 +60,7 @@ pub struct ServiceReply {
 }
 
 codes! {
-    /// What a SIDR_REP answers (IBA 12.11.2, table 121).
+    /// What a SIDR_REP answers (IBA 12.11.2).
     pub struct ServiceStatus(u8);
     VALID = 0, "the queue pair and its key are valid";
     INVALID_SERVICE_ID = 1, "nobody serves the service ID";
