@@ -121,6 +121,27 @@ impl Message {
         Ok((header, message))
     }
 
+    /// The sender's and the receiver's names for the connection; `None` in messages that stand for no
+    /// connection, or for one that the receiver has no name for.
+    pub fn communication_ids(&self) -> Option<(u32, u32)> {
+        let (theirs, ours) = match self {
+            Self::ReceiptAcknowledgment(it) => {
+                (it.local_communication_id, it.remote_communication_id)
+            }
+            Self::Reject(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::Reply(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::ReadyToUse(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::DisconnectRequest(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::DisconnectReply(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::LoadAlternatePath(it) => (it.local_communication_id, it.remote_communication_id),
+            Self::AlternatePathResponse(it) => {
+                (it.local_communication_id, it.remote_communication_id)
+            }
+            Self::Request(_) | Self::ServiceRequest(_) | Self::ServiceReply(_) => return None,
+        };
+        Some((theirs, ours))
+    }
+
     fn parse_body(header: &Header, body: &Body) -> Result<Self, Malformed> {
         let modifier = header.attribute_modifier;
         Ok(match header.attribute_id {

@@ -1,0 +1,149 @@
+//! What becomes of a message that has come.
+
+use super::{Entry, Manager, News};
+use crate::connection::{Connection, Outbox};
+use crate::mad::{Header, MAD_SIZE};
+use crate::message::{
+    AlternatePathResponse, AlternatePathStatus, LoadAlternatePath, Message, MessageRejected,
+    PrivateData, Reason, Reject, Request,
+};
+use converb_engine::{AddressVector, Time};
+
+impl Manager {
+    /// Takes in a datagram that has come to queue pair 1. `path` is the way back: its `remote` is
+    /// where the datagram came from.
+    pub fn handle(&mut self, mad: &[u8; MAD_SIZE], path: AddressVector, now: Time) {
+        self.counters.messages += 1;
+        let Ok((header, message)) = Message::parse(mad) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if let Message::Request(request) = message {
+            self.handle_request(&header, &request, path, now);
+            return;
+        }
+        match self.find(&message, path) {
+            Some(id) if matches!(message, Message::LoadAlternatePath(_)) => {
+                let Message::LoadAlternatePath(load) = message else { return };
+                self.refuse_alternate_path(id, &header, &load);
+            }
+            Some(id) => {
+                let _ = self.with(id, |connection, out| {
+                    connection.handle(&header, &message, now, out);
+                });
+            }
+            None => self.handle_unknown(&header, &message, path),
+        }
+    }
+
+    /// The connection that a message names, if it comes from that one's peer.
+    fn find(&self, message: &Message, path: AddressVector) -> Option<u32> {
+        let (theirs, ours) = message.communication_ids()?;
+        let entry = self.connections.get(&ours)?;
+        let remote = entry.connection.remote_id();
+        // Who does not serve has no name for it, and before a REP nobody knows the peer's.
+        let is_peer =
+            theirs == remote || remote == 0 || theirs == 0 && matches!(message, Message::Reject(_));
+        (is_peer && entry.path.remote == path.remote).then_some(ours)
+    }
+
+    fn handle_unknown(&mut self, header: &Header, message: &Message, path: AddressVector) {
+        self.counters.unknown += 1;
+        let mut out = Outbox::default();
+        let tid = header.transaction_id;
+        match message {
+            Message::Reply(reply) => Connection::refuse_unknown_reply(reply, tid, &mut out),
+            Message::DisconnectRequest(request) => {
+                Connection::confirm_unknown_disconnect(request, tid, &mut out);
+            }
+            _ => {}
+        }
+        self.messages.extend(out.messages.into_iter().map(|mad| (path, mad)));
+    }
+
+    fn handle_request(
+        &mut self,
+        header: &Header,
+        request: &Request,
+        path: AddressVector,
+        now: Time,
+    ) {
+        let asked = (path.remote, request.local_communication_id);
+        if let Some(&id) = self.asked.get(&asked)
+            && self.connections[&id].connection.transaction_id() == header.transaction_id
+        {
+            let message = Message::Request(*request);
+            let _ = self.with(id, |connection, out| connection.handle(header, &message, now, out));
+            return;
+        }
+        let queue_pair = (path.remote, request.local_qpn.value());
+        if let Some(&stale) = self.queue_pairs.get(&queue_pair) {
+            // The peer has forgotten that connection, or it would not ask for another one. It
+            // ends here first (IBA 12.9.8.3.1).
+            self.refuse(header, request, Reason::STALE_CONNECTION, path);
+            let _ = self
+                .with(stale, |connection, out| connection.disconnect(PrivateData::EMPTY, now, out));
+            return;
+        }
+        let Some(listener) = self.find_listener(request, path) else {
+            self.counters.unserved += 1;
+            self.refuse(header, request, Reason::INVALID_SERVICE_ID, path);
+            return;
+        };
+        let Ok(id) = self.new_id() else {
+            self.refuse(header, request, Reason::NO_RESOURCES, path);
+            return;
+        };
+        let listening = self.listeners.get_mut(&listener).expect("it was found");
+        if listening.waiting >= listening.listener.backlog {
+            self.counters.backlogged += 1;
+            return;
+        }
+        listening.waiting += 1;
+        let connection = Connection::requested(id, header, request);
+        let entry = Entry { connection, path, deadline: Time::NEVER, listener: Some(listener) };
+        self.connections.insert(id, entry);
+        self.asked.insert(asked, id);
+        self.news.push_back(News::Requested { listener, id, request: Box::new(*request), path });
+        self.settle(id, Outbox::default());
+    }
+
+    /// The listener for a service at an address; one for that address before one for all.
+    fn find_listener(&self, request: &Request, path: AddressVector) -> Option<u32> {
+        let listeners = self.listeners.iter().map(|(&id, listening)| (id, listening.listener));
+        let mut all = listeners.filter(|(_, listener)| listener.service_id == request.service_id);
+        let own = all.clone().find(|(_, listener)| listener.address == Some(path.local));
+        own.or_else(|| all.find(|(_, listener)| listener.address.is_none())).map(|(id, _)| id)
+    }
+
+    fn refuse(&mut self, header: &Header, request: &Request, reason: Reason, path: AddressVector) {
+        let mad = refusal(header, request, reason);
+        self.messages.push_back((path, mad));
+    }
+
+    fn refuse_alternate_path(&mut self, id: u32, header: &Header, load: &LoadAlternatePath) {
+        let response = AlternatePathResponse {
+            local_communication_id: id,
+            remote_communication_id: load.local_communication_id,
+            status: AlternatePathStatus::NOT_SUPPORTED,
+            ..AlternatePathResponse::default()
+        };
+        let mut mad = [0; MAD_SIZE];
+        Message::AlternatePathResponse(response).emit(header.transaction_id, &mut mad);
+        self.messages.push_back((self.connections[&id].path, mad));
+    }
+}
+
+/// The REJ of a REQ for which there is no connection.
+pub fn refusal(header: &Header, request: &Request, reason: Reason) -> [u8; MAD_SIZE] {
+    let reject = Reject {
+        local_communication_id: 0,
+        remote_communication_id: request.local_communication_id,
+        message_rejected: MessageRejected::REQUEST,
+        reason,
+        ..Reject::default()
+    };
+    let mut mad = [0; MAD_SIZE];
+    Message::Reject(reject).emit(header.transaction_id, &mut mad);
+    mad
+}

@@ -1,0 +1,277 @@
+//! All connections of a process: whose message is whose, what is due next, who is asked.
+//!
+//! `arrivals.rs` takes messages in, `identifiers.rs` gives names; here are the program's wishes and
+//! what comes of them. Messages leave by [`Manager::take_message`], news by
+//! [`Manager::take_news`]; both are to be asked after every other call.
+
+mod arrivals;
+mod identifiers;
+#[cfg(test)]
+mod tests;
+
+pub use identifiers::{IDENTIFIER_BITS, slot_of};
+
+use crate::connection::{Connection, Event, Outbox, WrongState};
+use crate::mad::MAD_SIZE;
+use crate::message::{Request, ServiceId};
+use converb_engine::{Address, AddressVector, Time};
+use converb_wire::Qpn;
+use identifiers::Identifiers;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The connections and the listeners of a process.
+#[derive(Debug)]
+pub struct Manager {
+    identifiers: Identifiers,
+    /// By our communication ID.
+    connections: BTreeMap<u32, Entry>,
+    listeners: BTreeMap<u32, Listening>,
+    next_listener: u32,
+    /// What peers have asked for: by their address and communication ID.
+    asked: BTreeMap<(Address, u32), u32>,
+    /// The peers' queue pairs that take part in a connection.
+    queue_pairs: BTreeMap<(Address, u32), u32>,
+    /// When something is due, and for which connection.
+    deadlines: BTreeSet<(Time, u32)>,
+    messages: VecDeque<(AddressVector, [u8; MAD_SIZE])>,
+    news: VecDeque<News>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Entry {
+    connection: Connection,
+    /// The way to the peer.
+    path: AddressVector,
+    /// As it is in the list of deadlines.
+    deadline: Time,
+    /// Whose backlog it counts in, until the program has decided.
+    listener: Option<u32>,
+}
+
+/// A listener, and how many of its connections wait for a decision.
+#[derive(Debug)]
+struct Listening {
+    listener: Listener,
+    waiting: usize,
+}
+
+/// Who is to be told of REQs.
+#[derive(Clone, Copy, Debug)]
+pub struct Listener {
+    /// For this service.
+    pub service_id: ServiceId,
+    /// To this address of ours; to all if there is none.
+    pub address: Option<Address>,
+    /// How many may wait for the program's decision; what comes then is dropped, and comes again.
+    pub backlog: usize,
+}
+
+/// What the program has to know.
+#[derive(Debug)]
+pub enum News {
+    /// A peer asks for a connection.
+    Requested {
+        /// The listener.
+        listener: u32,
+        /// The connection's name, to decide about it.
+        id: u32,
+        /// What the peer says.
+        request: Box<Request>,
+        /// The way back to it.
+        path: AddressVector,
+    },
+    /// Something has happened to a connection.
+    Happened {
+        /// The connection.
+        id: u32,
+        /// What.
+        event: Event,
+    },
+}
+
+/// What was made of the messages that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// All.
+    pub messages: u64,
+    /// Dropped: no messages that are known.
+    pub malformed: u64,
+    /// Dropped or refused: they name no connection.
+    pub unknown: u64,
+    /// Dropped: the listener's backlog was full.
+    pub backlogged: u64,
+    /// Refused: nobody listens.
+    pub unserved: u64,
+}
+
+impl Manager {
+    /// For the process with that slot. The same `random` gives the same names.
+    pub fn new(slot: u16, random: u32) -> Self {
+        Self {
+            identifiers: Identifiers::new(slot, random),
+            connections: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            next_listener: 0,
+            asked: BTreeMap::new(),
+            queue_pairs: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            messages: VecDeque::new(),
+            news: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// A message to send, and the way; they are to leave in this order.
+    pub fn take_message(&mut self) -> Option<(AddressVector, [u8; MAD_SIZE])> {
+        self.messages.pop_front()
+    }
+
+    /// Something that the program has to know.
+    pub fn take_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// What was made of the messages that came.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many connections there are, in whatever state.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// When [`expire`](Self::expire) has something to do.
+    pub fn deadline(&self) -> Time {
+        self.deadlines.first().map_or(Time::NEVER, |&(deadline, _)| deadline)
+    }
+
+    /// Does what is due.
+    pub fn expire(&mut self, now: Time) {
+        while let Some(&(deadline, id)) = self.deadlines.first().filter(|(due, _)| *due <= now) {
+            self.deadlines.remove(&(deadline, id));
+            // It has another one afterwards, or none.
+            let _ = self.with(id, |connection, out| connection.expire(now, out));
+        }
+    }
+
+    /// Tells of REQs from now on; the number is the listener's name.
+    pub fn listen(&mut self, listener: Listener) -> u32 {
+        self.next_listener = self.next_listener.wrapping_add(1);
+        self.listeners.insert(self.next_listener, Listening { listener, waiting: 0 });
+        self.next_listener
+    }
+
+    /// Tells no more. What it was told of stays.
+    pub fn close_listener(&mut self, listener: u32) {
+        self.listeners.remove(&listener);
+        for entry in self.connections.values_mut() {
+            entry.listener = entry.listener.filter(|&of| of != listener);
+        }
+    }
+
+    /// Asks for a connection; the communication ID is filled in here, and is its name.
+    ///
+    /// # Errors
+    /// `WrongState`: there are as many as there are names.
+    pub fn connect(
+        &mut self,
+        request: Request,
+        path: AddressVector,
+        now: Time,
+    ) -> Result<u32, WrongState> {
+        let id = self.new_id()?;
+        let request = Request { local_communication_id: id, ..request };
+        let mut out = Outbox::default();
+        let connection = Connection::request(request, transaction_id(id), now, &mut out);
+        let entry = Entry { connection, path, deadline: Time::NEVER, listener: None };
+        self.connections.insert(id, entry);
+        self.settle(id, out);
+        Ok(id)
+    }
+
+    /// Does something with a connection: one of its own functions that decide something.
+    ///
+    /// # Errors
+    /// There is no such connection (any more), or what the function says.
+    pub fn decide(
+        &mut self,
+        id: u32,
+        decision: impl FnOnce(&mut Connection, &mut Outbox) -> Result<(), WrongState>,
+    ) -> Result<(), WrongState> {
+        self.with(id, decision).ok_or(WrongState)?
+    }
+
+    /// The program lets go of a connection; see [`Connection::release`].
+    pub fn release(&mut self, id: u32, now: Time) {
+        let _ = self.with(id, |connection, out| connection.release(now, out));
+        // Nobody is told of what has happened before, either.
+        self.news.retain(|news| match news {
+            News::Happened { id: of, .. } | News::Requested { id: of, .. } => *of != id,
+        });
+    }
+
+    fn new_id(&mut self) -> Result<u32, WrongState> {
+        let connections = &self.connections;
+        self.identifiers.take(|id| connections.contains_key(&id)).ok_or(WrongState)
+    }
+
+    fn with<T>(
+        &mut self,
+        id: u32,
+        what: impl FnOnce(&mut Connection, &mut Outbox) -> T,
+    ) -> Option<T> {
+        let entry = self.connections.get_mut(&id)?;
+        let mut out = Outbox::default();
+        let result = what(&mut entry.connection, &mut out);
+        self.settle(id, out);
+        Some(result)
+    }
+
+    /// Takes over what a connection has left, and keeps all lists true to its state.
+    fn settle(&mut self, id: u32, out: Outbox) {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        self.messages.extend(out.messages.into_iter().map(|mad| (entry.path, mad)));
+        self.news.extend(out.events.into_iter().map(|event| News::Happened { id, event }));
+        let connection = &entry.connection;
+        if !connection.is_undecided()
+            && let Some(listening) =
+                entry.listener.take().and_then(|listener| self.listeners.get_mut(&listener))
+        {
+            listening.waiting -= 1;
+        }
+        let deadline = connection.deadline();
+        if entry.deadline != deadline || deadline < Time::NEVER {
+            self.deadlines.remove(&(entry.deadline, id));
+            entry.deadline = deadline;
+            if deadline < Time::NEVER {
+                self.deadlines.insert((deadline, id));
+            }
+        }
+        let queue_pair = queue_pair_of(entry);
+        if entry.connection.holds_queue_pair() {
+            self.queue_pairs.entry(queue_pair).or_insert(id);
+        } else if self.queue_pairs.get(&queue_pair) == Some(&id) {
+            self.queue_pairs.remove(&queue_pair);
+        }
+        if entry.connection.is_closed() {
+            let asked = (entry.path.remote, entry.connection.remote_id());
+            if self.asked.get(&asked) == Some(&id) {
+                self.asked.remove(&asked);
+            }
+            self.connections.remove(&id);
+        }
+    }
+}
+
+fn queue_pair_of(entry: &Entry) -> (Address, u32) {
+    (entry.path.remote, Qpn::value(entry.connection.remote_qpn()))
+}
+
+/// The client of queue pair 1 that connection management is, in the high half of its transactions.
+const CLIENT: u64 = 1;
+
+fn transaction_id(id: u32) -> u64 {
+    CLIENT << 32 | u64::from(id)
+}
