@@ -5,7 +5,7 @@ use crate::connection::{Connection, Outbox};
 use crate::mad::{Header, MAD_SIZE};
 use crate::message::{
     AlternatePathResponse, AlternatePathStatus, LoadAlternatePath, Message, MessageRejected,
-    PrivateData, Reason, Reject, Request,
+    PrivateData, Reason, Reject, Request, ServiceId,
 };
 use converb_engine::{AddressVector, Time};
 
@@ -18,21 +18,32 @@ impl Manager {
             self.counters.malformed += 1;
             return;
         };
-        if let Message::Request(request) = message {
-            self.handle_request(&header, &request, path, now);
-            return;
+        match &message {
+            Message::Request(request) => self.handle_request(&header, request, path, now),
+            Message::ServiceRequest(request) => self.handle_service_request(&header, request, path),
+            Message::ServiceReply(reply) => self.handle_service_reply(reply, path.remote),
+            _ => self.handle_of_connection(&header, &message, path, now),
         }
-        match self.find(&message, path) {
-            Some(id) if matches!(message, Message::LoadAlternatePath(_)) => {
-                let Message::LoadAlternatePath(load) = message else { return };
-                self.refuse_alternate_path(id, &header, &load);
+    }
+
+    /// A message that names its connection.
+    fn handle_of_connection(
+        &mut self,
+        header: &Header,
+        message: &Message,
+        path: AddressVector,
+        now: Time,
+    ) {
+        match (self.find(message, path), message) {
+            (Some(id), Message::LoadAlternatePath(load)) => {
+                self.refuse_alternate_path(id, header, load);
             }
-            Some(id) => {
+            (Some(id), _) => {
                 let _ = self.with(id, |connection, out| {
-                    connection.handle(&header, &message, now, out);
+                    connection.handle(header, message, now, out);
                 });
             }
-            None => self.handle_unknown(&header, &message, path),
+            (None, _) => self.handle_unknown(header, message, path),
         }
     }
 
@@ -85,7 +96,7 @@ impl Manager {
                 .with(stale, |connection, out| connection.disconnect(PrivateData::EMPTY, now, out));
             return;
         }
-        let Some(listener) = self.find_listener(request, path) else {
+        let Some(listener) = self.find_listener(request.service_id, path) else {
             self.counters.unserved += 1;
             self.refuse(header, request, Reason::INVALID_SERVICE_ID, path);
             return;
@@ -94,12 +105,9 @@ impl Manager {
             self.refuse(header, request, Reason::NO_RESOURCES, path);
             return;
         };
-        let listening = self.listeners.get_mut(&listener).expect("it was found");
-        if listening.waiting >= listening.listener.backlog {
-            self.counters.backlogged += 1;
+        if !self.take_place(listener) {
             return;
         }
-        listening.waiting += 1;
         let connection = Connection::requested(id, header, request);
         let entry = Entry { connection, path, deadline: Time::NEVER, listener: Some(listener) };
         self.connections.insert(id, entry);
@@ -109,9 +117,9 @@ impl Manager {
     }
 
     /// The listener for a service at an address; one for that address before one for all.
-    fn find_listener(&self, request: &Request, path: AddressVector) -> Option<u32> {
+    pub(super) fn find_listener(&self, service: ServiceId, path: AddressVector) -> Option<u32> {
         let listeners = self.listeners.iter().map(|(&id, listening)| (id, listening.listener));
-        let mut all = listeners.filter(|(_, listener)| listener.service_id == request.service_id);
+        let mut all = listeners.filter(|(_, listener)| listener.service_id == service);
         let own = all.clone().find(|(_, listener)| listener.address == Some(path.local));
         own.or_else(|| all.find(|(_, listener)| listener.address.is_none())).map(|(id, _)| id)
     }

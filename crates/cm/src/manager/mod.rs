@@ -1,11 +1,12 @@
 //! All connections of a process: whose message is whose, what is due next, who is asked.
 //!
-//! `arrivals.rs` takes messages in, `identifiers.rs` gives names; here are the program's wishes and
-//! what comes of them. Messages leave by [`Manager::take_message`], news by
+//! `arrivals.rs` takes messages in, `identifiers.rs` gives names, `resolution.rs` is what programs
+//! that speak by datagrams ask each other; here are a program's wishes and what comes of them. Messages leave by [`Manager::take_message`], news by
 //! [`Manager::take_news`]; both are to be asked after every other call.
 
 mod arrivals;
 mod identifiers;
+mod resolution;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +14,11 @@ pub use identifiers::{IDENTIFIER_BITS, slot_of};
 
 use crate::connection::{Connection, Event, Outbox, WrongState};
 use crate::mad::MAD_SIZE;
-use crate::message::{Request, ServiceId};
+use crate::message::{Request, ServiceId, ServiceReply, ServiceRequest};
 use converb_engine::{Address, AddressVector, Time};
 use converb_wire::Qpn;
 use identifiers::Identifiers;
+use resolution::Resolution;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The connections and the listeners of a process.
@@ -29,6 +31,10 @@ pub struct Manager {
     next_listener: u32,
     /// What peers have asked for: by their address and communication ID.
     asked: BTreeMap<(Address, u32), u32>,
+    /// Ours and those of peers.
+    resolutions: BTreeMap<u32, Resolution>,
+    /// Those of peers: by their address and request ID.
+    questions: BTreeMap<(Address, u32), u32>,
     /// The peers' queue pairs that take part in a connection.
     queue_pairs: BTreeMap<(Address, u32), u32>,
     /// When something is due, and for which connection.
@@ -81,6 +87,24 @@ pub enum News {
         /// The way back to it.
         path: AddressVector,
     },
+    /// A peer asks which queue pair serves by datagrams.
+    Asked {
+        /// The listener.
+        listener: u32,
+        /// The question's name, to answer it.
+        id: u32,
+        /// What the peer says.
+        request: Box<ServiceRequest>,
+        /// The way back to it.
+        path: AddressVector,
+    },
+    /// What we have asked is answered, or the peer is silent.
+    Resolved {
+        /// The question.
+        id: u32,
+        /// The answer, if there is one.
+        reply: Option<Box<ServiceReply>>,
+    },
     /// Something has happened to a connection.
     Happened {
         /// The connection.
@@ -88,6 +112,16 @@ pub enum News {
         /// What.
         event: Event,
     },
+}
+
+impl News {
+    /// The question that it is about, if it is about one.
+    fn resolution(&self) -> Option<u32> {
+        match self {
+            Self::Asked { id, .. } | Self::Resolved { id, .. } => Some(*id),
+            Self::Requested { .. } | Self::Happened { .. } => None,
+        }
+    }
 }
 
 /// What was made of the messages that came.
@@ -114,6 +148,8 @@ impl Manager {
             listeners: BTreeMap::new(),
             next_listener: 0,
             asked: BTreeMap::new(),
+            resolutions: BTreeMap::new(),
+            questions: BTreeMap::new(),
             queue_pairs: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             messages: VecDeque::new(),
@@ -152,6 +188,9 @@ impl Manager {
         while let Some(&(deadline, id)) = self.deadlines.first().filter(|(due, _)| *due <= now) {
             self.deadlines.remove(&(deadline, id));
             // It has another one afterwards, or none.
+            if self.expire_resolution(id, now) {
+                continue;
+            }
             let _ = self.with(id, |connection, out| connection.expire(now, out));
         }
     }
@@ -209,12 +248,25 @@ impl Manager {
         // Nobody is told of what has happened before, either.
         self.news.retain(|news| match news {
             News::Happened { id: of, .. } | News::Requested { id: of, .. } => *of != id,
+            News::Asked { .. } | News::Resolved { .. } => true,
         });
     }
 
     fn new_id(&mut self) -> Result<u32, WrongState> {
-        let connections = &self.connections;
-        self.identifiers.take(|id| connections.contains_key(&id)).ok_or(WrongState)
+        let (connections, resolutions) = (&self.connections, &self.resolutions);
+        let is_used = |id| connections.contains_key(&id) || resolutions.contains_key(&id);
+        self.identifiers.take(is_used).ok_or(WrongState)
+    }
+
+    /// Takes a place in a listener's backlog, if there is one.
+    fn take_place(&mut self, listener: u32) -> bool {
+        let Some(listening) = self.listeners.get_mut(&listener) else { return false };
+        if listening.waiting >= listening.listener.backlog {
+            self.counters.backlogged += 1;
+            return false;
+        }
+        listening.waiting += 1;
+        true
     }
 
     fn with<T>(
@@ -272,6 +324,6 @@ fn queue_pair_of(entry: &Entry) -> (Address, u32) {
 /// The client of queue pair 1 that connection management is, in the high half of its transactions.
 const CLIENT: u64 = 1;
 
-fn transaction_id(id: u32) -> u64 {
+pub(crate) fn transaction_id(id: u32) -> u64 {
     CLIENT << 32 | u64::from(id)
 }

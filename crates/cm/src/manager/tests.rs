@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mad::Header;
+use crate::message::ServiceStatus;
 use crate::message::{
     AlternatePathStatus, LoadAlternatePath, Message, Path, PrivateData, Reason, Reject, Reply,
 };
@@ -275,4 +276,80 @@ fn alternate_paths_are_refused() {
     let (header, message): (Header, Message) = Message::parse(&answer).unwrap();
     let Message::AlternatePathResponse(response) = message else { panic!() };
     assert_eq!((header.transaction_id, response.status), (5, AlternatePathStatus::NOT_SUPPORTED));
+}
+
+fn question() -> ServiceRequest {
+    ServiceRequest { service_id: SERVICE, ..ServiceRequest::default() }
+}
+
+const SECOND: core::time::Duration = core::time::Duration::from_secs(1);
+
+#[test]
+fn a_service_is_found_however_often_messages_get_lost() {
+    let mut hosts = Hosts::listening(2);
+    let id = hosts.client.resolve(question(), path(1, 2), SECOND, 4, hosts.now).unwrap();
+    // The question is lost, then the answer.
+    hosts.client.take_message().unwrap();
+    hosts.now = hosts.client.deadline();
+    hosts.client.expire(hosts.now);
+    hosts.deliver();
+    let Some(News::Asked { id: asked, .. }) = hosts.server.take_news() else { panic!() };
+    let reply = ServiceReply { qpn: Qpn::new(9), qkey: 5, ..ServiceReply::default() };
+    hosts.server.answer(asked, reply, hosts.now).unwrap();
+    hosts.server.take_message().unwrap();
+    hosts.now = hosts.client.deadline();
+    hosts.client.expire(hosts.now);
+    hosts.deliver();
+    let Some(News::Resolved { id: of, reply: Some(reply) }) = hosts.client.take_news() else {
+        panic!()
+    };
+    assert_eq!((of, reply.qpn, reply.qkey, reply.service_id), (id, Qpn::new(9), 5, SERVICE));
+    assert!(hosts.server.take_news().is_none(), "it is asked once");
+    // Once it has been said it cannot be said otherwise.
+    assert_eq!(hosts.server.answer(asked, *reply, hosts.now), Err(WrongState));
+    hosts.now = at(100);
+    hosts.server.expire(hosts.now);
+    for manager in [&hosts.client, &hosts.server] {
+        assert!(manager.resolutions.is_empty() && manager.questions.is_empty());
+        assert_eq!(manager.deadline(), Time::NEVER);
+    }
+}
+
+#[test]
+fn questions_that_nobody_answers_end() {
+    let mut hosts = Hosts::new();
+    let ask = |hosts: &mut Hosts| {
+        hosts.client.resolve(question(), path(1, 2), SECOND, 4, hosts.now).unwrap()
+    };
+    let status = |hosts: &mut Hosts| match hosts.client.take_news() {
+        Some(News::Resolved { reply, .. }) => reply.map(|reply| reply.status),
+        other => panic!("{other:?}"),
+    };
+    // Nobody is there.
+    ask(&mut hosts);
+    for _ in 0..5 {
+        hosts.now = hosts.client.deadline();
+        hosts.client.expire(hosts.now);
+    }
+    assert_eq!(status(&mut hosts), None);
+    while hosts.client.take_message().is_some() {}
+    // Nobody serves.
+    ask(&mut hosts);
+    hosts.deliver();
+    assert_eq!(status(&mut hosts), Some(ServiceStatus::INVALID_SERVICE_ID));
+    // Who serves lets go; and a flood leaves room for no more than the backlog.
+    hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog: 2 });
+    for _ in 0..10 {
+        ask(&mut hosts);
+    }
+    hosts.deliver();
+    assert_eq!(hosts.server.counters().backlogged, 8);
+    let Some(News::Asked { id, .. }) = hosts.server.take_news() else { panic!() };
+    hosts.server.release_resolution(id, hosts.now);
+    hosts.deliver();
+    assert_eq!(status(&mut hosts), Some(ServiceStatus::REJECTED));
+    // Who asks lets go.
+    let id = ask(&mut hosts);
+    hosts.client.release_resolution(id, hosts.now);
+    assert!(!hosts.client.resolutions.contains_key(&id));
 }
