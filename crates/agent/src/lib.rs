@@ -12,6 +12,9 @@
 //! `converb devices` calls [`device_counters`], `converb explain --last` calls [`failures`].
 //! `converb run` sets [`PROGRAM_VARIABLE`].
 //!
+//! What comes for queue pair 1 it hands to the member whose it is; `services.rs` has who serves
+//! what.
+//!
 //! Read `group.rs`, `selector.rs` and `vault.rs` next, then `server/mod.rs` for the agent and
 //! `membership/mod.rs` with `membership/takeover.rs` for its members; `start.rs` shows how the
 //! agent gets out of a program that knows nothing of it.
@@ -33,6 +36,7 @@ mod process;
 mod random;
 mod selector;
 mod server;
+mod services;
 mod slots;
 mod start;
 mod status;
@@ -50,10 +54,11 @@ pub use group::{PORT, SLOTS_MAX};
 #[cfg(fuzzing)]
 pub use hostile::{message as read_hostile_message, page as read_hostile_page};
 pub use membership::{
-    CarriedBy, JoinOptions, Letter, Membership, PROGRAM_VARIABLE, Standing, Undelivered,
+    CarriedBy, JoinOptions, Letter, Membership, NotServed, PROGRAM_VARIABLE, Standing, Undelivered,
 };
 pub use protocol::LETTER_BYTES_MAX;
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
+pub use services::{At, Service};
 pub use status::{DeviceCounters, Status, Stopped, device_counters, failures, status, stop};
 pub use transfer::{receive as receive_descriptors, send as send_descriptors};

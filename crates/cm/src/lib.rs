@@ -14,3 +14,4 @@ mod exchange;
 pub mod mad;
 pub mod manager;
 pub mod message;
+pub mod packet;

@@ -1,18 +1,20 @@
 //! A process's membership in the group that owns the port.
 //!
 //! `join` gets it; `carried` is what differs for one whose datagrams another user's agent carries;
-//! `takeover` keeps it when the agent dies; `rings` gets packets to and from the group's other
+//! `takeover` keeps it when the agent dies; `serving` takes services; `rings` gets packets to and from the group's other
 //! members.
 
 mod carried;
 mod heirs;
 mod join;
 mod rings;
+mod serving;
 mod takeover;
 
 pub use carried::CarriedBy;
 pub use heirs::{Letter, Undelivered};
 pub use join::{JoinOptions, PROGRAM_VARIABLE};
+pub use serving::NotServed;
 pub use takeover::Standing;
 
 use core::mem;
@@ -35,6 +37,7 @@ use carried::Renewal;
 use heirs::Letters;
 use join::{Granted, NotGranted, Shared, greet, join, offered};
 use rings::Rings;
+use serving::Serving;
 use takeover::Phase;
 
 /// What makes a process a member: its slots, and its part in keeping the group alive.
@@ -67,6 +70,7 @@ pub struct Membership {
     carried_by: Option<CarriedBy>,
     renewal: Renewal,
     letters: Letters,
+    serving: Serving,
 }
 
 impl Membership {
@@ -107,6 +111,7 @@ impl Membership {
             carried_by,
             renewal: Renewal::default(),
             letters: Letters::default(),
+            serving: Serving::default(),
         };
         membership.watch_all().map_err(system("events cannot be watched"))?;
         Ok(membership)
@@ -160,6 +165,7 @@ impl Membership {
             match result {
                 Ok(Ok(granted)) => {
                     let slots = self.keep(granted)?;
+                    self.serve_again();
                     *phase = Phase::Served;
                     return Ok(slots);
                 }

@@ -119,6 +119,14 @@ impl Membership {
                 }
                 Phase::Served
             }
+            Ok(Answer { reply: Reply::Served { token, served }, .. }) => {
+                self.serving.answer(token, served);
+                Phase::Served
+            }
+            Ok(Answer { reply: Reply::Management(datagram), .. }) => {
+                self.serving.keep(datagram);
+                Phase::Served
+            }
             Ok(answer) if self.carried_by.is_some() => self.handle_renewal(answer),
             Ok(Answer { reply: Reply::Letter { bytes }, descriptors, .. }) => {
                 self.letters.put(Letter { bytes, descriptors });
@@ -204,11 +212,13 @@ impl Membership {
                     self.vault.set(vault);
                     self.table.set(table);
                 }
+                self.serve_again();
                 Phase::Served
             }
             // The ends of pairs follow.
             Reply::CarriedWelcome(_) => {
                 self.renewal.call_no_more();
+                self.serve_again();
                 Phase::Served
             }
             Reply::Refused(Refusal::SlotLost) => {

@@ -1,6 +1,7 @@
 //! Little-endian fields of a message: appended by a writer, taken off by a checked reader.
 
 use core::fmt;
+use core::net::Ipv6Addr;
 
 /// The bytes are not a message of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,11 @@ impl<'a> Reader<'a> {
         if count > max { Err(Malformed) } else { Ok(count) }
     }
 
+    /// An IP address and a scope.
+    pub fn address(&mut self) -> Result<(Ipv6Addr, u32), Malformed> {
+        Ok((Ipv6Addr::from(self.array::<16>()?), self.u32()?))
+    }
+
     /// A count and as many bytes, at most `max`.
     pub fn bytes(&mut self, max: usize) -> Result<Vec<u8>, Malformed> {
         let count = self.count(max)?;
@@ -144,6 +150,15 @@ impl Writer {
 
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
+    }
+
+    pub fn array(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub fn address(&mut self, ip: Ipv6Addr, scope: u32) {
+        self.array(&ip.octets());
+        self.u32(scope);
     }
 
     pub fn u16(&mut self, value: u16) {

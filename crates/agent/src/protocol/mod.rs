@@ -12,6 +12,9 @@
 //!     | RingQuery  --------------------------->  |   members
 //!     | <---- Ring (+ memory, bell)              |
 //!     | Leave  ------------------------------->  |   members; a hang-up counts after a second
+//!     | Serve, ServeNoMore  ------------------>  |   members
+//!     | <---- Served                             |   after Serve
+//!     | <---- Management                         |   what came to queue pair 1 for it
 //!     | <---- Letter (+ descriptors)             |
 //!     | StatusQuery, MembersQuery,               |
 //!     | CountersQuery, FailuresQuery, Stop,      |
@@ -29,12 +32,14 @@ mod fields;
 mod members;
 mod reply;
 mod request;
+mod services;
 
 pub use failures::{FailureEntry, FailuresReply};
 pub use fields::{Malformed, Name};
 pub use members::{MemberEntry, MembersReply};
 pub use reply::{CarriedWelcome, DeviceReply, Refusal, Reply, Slots, StatusReply, Welcome};
 pub use request::{Hello, Request, Role};
+pub use services::{ManagementDatagram, Served};
 
 use fields::{Reader, Writer};
 

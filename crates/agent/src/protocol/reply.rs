@@ -1,7 +1,10 @@
 //! What the agent says to a client.
 
 use super::fields::{Malformed, Name, Reader, Writer};
-use super::{DESCRIPTORS_MAX, FailuresReply, Header, LETTER_BYTES_MAX, MembersReply};
+use super::{
+    DESCRIPTORS_MAX, FailuresReply, Header, LETTER_BYTES_MAX, ManagementDatagram, MembersReply,
+    Served,
+};
 
 /// A message from the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,16 @@ pub enum Reply {
     },
     /// A letter was handed over.
     Delivered,
+    /// The answer to [`super::Request::Serve`].
+    Served {
+        /// That of the request.
+        token: u32,
+        /// What became of it.
+        served: Served,
+    },
+    /// A management datagram for a member: one that asks for a service of its own, or that names
+    /// something by a number of its own.
+    Management(ManagementDatagram),
     /// The agent exits on request: members keep their slots, but start no successor for it.
     Goodbye,
 }
@@ -154,6 +167,8 @@ const FAILURES: u16 = 0x8009;
 const CARRIED_WELCOME: u16 = 0x800a;
 const LETTER: u16 = 0x800b;
 const DELIVERED: u16 = 0x800c;
+const SERVED: u16 = 0x800d;
+const MANAGEMENT: u16 = 0x800e;
 
 impl DeviceReply {
     /// The most counters of a device.
@@ -210,6 +225,15 @@ impl Reply {
                 header(LETTER).write(&mut writer);
                 writer.bytes(bytes, LETTER_BYTES_MAX);
             }
+            Self::Served { token, served } => {
+                header(SERVED).write(&mut writer);
+                writer.u32(*token);
+                served.write(&mut writer);
+            }
+            Self::Management(datagram) => {
+                header(MANAGEMENT).write(&mut writer);
+                datagram.write(&mut writer);
+            }
             Self::Delivered => header(DELIVERED).write(&mut writer),
             Self::Goodbye => header(GOODBYE).write(&mut writer),
         }
@@ -235,6 +259,8 @@ impl Reply {
             DEVICE => Ok(Self::Device(DeviceReply::read(&mut reader)?)),
             FAILURES => Ok(Self::Failures(FailuresReply::read(&mut reader)?)),
             LETTER => Ok(Self::Letter { bytes: reader.bytes(LETTER_BYTES_MAX)? }),
+            SERVED => Ok(Self::Served { token: reader.u32()?, served: Served::read(&mut reader)? }),
+            MANAGEMENT => Ok(Self::Management(ManagementDatagram::read(&mut reader)?)),
             DELIVERED => Ok(Self::Delivered),
             GOODBYE => Ok(Self::Goodbye),
             _ => Err(Malformed),

@@ -2,6 +2,7 @@
 
 use super::fields::{Malformed, Name, Reader, Writer};
 use super::{Header, LETTER_BYTES_MAX, SLOTS_PER_MEMBER_MAX};
+use crate::services::Service;
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,20 @@ pub enum Request {
     TakeOver {
         /// The slot.
         slot: u16,
+    },
+    /// A member takes a service, or changes one that it has at the same place. The answer,
+    /// [`super::Reply::Served`], has the same token; agents of the first releases give none. After
+    /// a rejoin it says so again.
+    Serve {
+        /// The member's name for it.
+        token: u32,
+        /// The service.
+        service: Service,
+    },
+    /// A member gives a service back.
+    ServeNoMore {
+        /// The service, by its number and place.
+        service: Service,
     },
     /// Asks the agent to exit.
     Stop {
@@ -113,6 +128,8 @@ const RING_QUERY: u16 = 7;
 const FAILURES_QUERY: u16 = 8;
 const LETTER: u16 = 9;
 const TAKE_OVER: u16 = 10;
+const SERVE: u16 = 11;
+const SERVE_NO_MORE: u16 = 12;
 
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
@@ -157,6 +174,15 @@ impl Request {
                 header(TAKE_OVER).write(&mut writer);
                 writer.u16(*slot);
             }
+            Self::Serve { token, service } => {
+                header(SERVE).write(&mut writer);
+                writer.u32(*token);
+                service.write(&mut writer);
+            }
+            Self::ServeNoMore { service } => {
+                header(SERVE_NO_MORE).write(&mut writer);
+                service.write(&mut writer);
+            }
             Self::Stop { force } => {
                 header(STOP).write(&mut writer);
                 writer.u8(u8::from(*force));
@@ -179,6 +205,11 @@ impl Request {
             LETTER => {
                 Ok(Self::Letter { slot: reader.u16()?, bytes: reader.bytes(LETTER_BYTES_MAX)? })
             }
+            SERVE => {
+                let (token, service) = (reader.u32()?, Service::read(&mut reader)?);
+                Ok(Self::Serve { token, service })
+            }
+            SERVE_NO_MORE => Ok(Self::ServeNoMore { service: Service::read(&mut reader)? }),
             TAKE_OVER => Ok(Self::TakeOver { slot: reader.u16()? }),
             STOP => Ok(Self::Stop { force: reader.u8()? != 0 }),
             _ => Err(Malformed),

@@ -1,4 +1,12 @@
 use super::*;
+use crate::services::{At, Service};
+use converb_cm::mad::MAD_SIZE;
+use converb_cm::message::ServiceId;
+use converb_engine::Address;
+
+fn service(at: At) -> Service {
+    Service { id: ServiceId(0x0106_1234), at, is_listening: true, is_shared: false }
+}
 
 fn requests() -> Vec<Request> {
     let program = Name::new("ib_write_bw");
@@ -23,6 +31,10 @@ fn requests() -> Vec<Request> {
         Request::FailuresQuery { from: 40 },
         Request::Letter { slot: 9, bytes: (0..64).collect() },
         Request::TakeOver { slot: 10 },
+        Request::Serve { token: 7, service: service(At::All { v4: true, v6: false }) },
+        Request::ServeNoMore {
+            service: service(At::One { ip: "fe80::1".parse().unwrap(), scope: 3 }),
+        },
         Request::Stop { force: true },
         Request::Stop { force: false },
     ]
@@ -44,6 +56,15 @@ fn replies() -> Vec<Reply> {
         Reply::CarriedWelcome(CarriedWelcome { group: 7, slots: 2, receive_buffer_bytes: 425_984 }),
         Reply::Slots(Slots { numbers: (1..=16).collect() }),
         Reply::Ring { slot: 3, generation: u64::MAX - 1 },
+        Reply::Served { token: 7, served: Served::As(ServiceId(5)) },
+        Reply::Served { token: 8, served: Served::InUse },
+        Reply::Management(ManagementDatagram {
+            source: Address::Udp { ip: "::ffff:10.0.0.1".parse().unwrap(), scope: 0 },
+            local: Address::Udp { ip: "fe80::1".parse().unwrap(), scope: 3 },
+            traffic_class: 1,
+            hop_limit: 64,
+            mad: Box::new([9; MAD_SIZE]),
+        }),
         Reply::Status(StatusReply {
             pid: 1,
             uid: 2,

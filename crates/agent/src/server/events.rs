@@ -92,7 +92,7 @@ impl Agent {
         for event in events {
             match Source::decode(event.data.u64()) {
                 Source::Listener => self.accept(),
-                Source::Management => self.management.handle_readable(),
+                Source::Management => self.handle_management(),
                 Source::Visitor(number) => self.handle_visitor(number),
                 Source::Connection(number) => self.handle_connection(number),
                 Source::Process(number) => self.handle_death(number),

@@ -206,6 +206,10 @@ impl Agent {
                     Ok(Request::RingQuery { slot }) if !member.is_carried => {
                         self.give_ring(number, slot);
                     }
+                    Ok(Request::Serve { token, service }) => self.serve_for(number, token, service),
+                    Ok(Request::ServeNoMore { service }) => {
+                        self.services.give_back(number, service.id, service.at);
+                    }
                     Ok(_) | Err(_) => {}
                 }
             }
@@ -239,6 +243,7 @@ impl Agent {
 
     fn remove_member(&mut self, number: u64) {
         let Some(member) = self.members.remove(&number) else { return };
+        self.services.forget(number);
         if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
             let _ = self.totals.fold(page);

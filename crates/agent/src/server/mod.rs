@@ -4,11 +4,12 @@
 //! hands over what arrives for those, `carried` says what they get. `start` gets the port and the name, or takes both over from an agent
 //! that died; `events` waits; `visitors` greets whoever connects; `members` is the list of those
 //! who own slots, and what happens when they go, `rejoin` brings some back; `offer` is what these share, their rings among
-//! it; `observe` answers questions; `management` looks at what arrives at slot 0; `report` tells
+//! it; `observe` answers questions; `management` looks at what arrives at slot 0, `dispatch` says whose it is; `report` tells
 //! the program that started this process how it went.
 
 mod carried;
 mod carrying;
+mod dispatch;
 mod events;
 mod heirs;
 mod holder;
@@ -34,6 +35,7 @@ use rustix::io::Errno;
 use crate::counters::Totals;
 use crate::failures::History;
 use crate::group::{self, SLOTS_MAX, SLOTS_STEP};
+use crate::services::Services;
 use crate::slots::Slots;
 use crate::table::Table;
 use crate::vault::Vault;
@@ -52,6 +54,8 @@ struct Agent {
     history: History,
     slots: Slots,
     management: Management,
+    /// What members serve.
+    services: Services,
     /// By a number that is never used again.
     members: BTreeMap<u64, Member>,
     /// Connections that have not become members.

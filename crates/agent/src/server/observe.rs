@@ -27,14 +27,16 @@ impl Agent {
             | Request::Leave
             | Request::RingQuery { .. }
             | Request::Letter { .. }
-            | Request::TakeOver { .. } => Reply::Refused(Refusal::Malformed),
+            | Request::TakeOver { .. }
+            | Request::Serve { .. }
+            | Request::ServeNoMore { .. } => Reply::Refused(Refusal::Malformed),
         }
     }
 
     fn status(&mut self) -> StatusReply {
         self.drain_free();
         let now = self.now();
-        let seen = self.management.seen();
+        let (management_datagrams, management_drops) = self.management.counts();
         StatusReply {
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
@@ -47,8 +49,8 @@ impl Agent {
             members: self.members.len() as u16,
             too_many_in_flight: self.cannot_grow(),
             is_successor: self.is_successor,
-            management_datagrams: seen.datagrams,
-            management_drops: seen.drops(),
+            management_datagrams,
+            management_drops,
         }
     }
 

@@ -18,6 +18,7 @@ use super::members::find_alive;
 use super::{Agent, Outcome, Report, holder};
 use crate::counters::Totals;
 use crate::random::random;
+use crate::services::Services;
 use crate::slots::Slots;
 use crate::table::{Incarnation, Owner, Table};
 use crate::vault::Vault;
@@ -191,7 +192,9 @@ impl Agent {
     fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { listener, vault, table, totals, slots, idle_limit, is_successor } = parts;
         let history = totals.history().map_err(memory)?;
-        let management = vault.copy(0).map(Management::new).map_err(vault_failed)?;
+        let slot = || vault.copy(0).map_err(vault_failed);
+        let management = Management::new(slot()?, slot()?)
+            .map_err(|error| ServeError::Failed(error.to_string()))?;
         // A predecessor may have died between parking sockets and selecting them.
         group::select(management.socket(), slots.total())
             .map_err(failed("the group's selector cannot be attached"))?;
@@ -207,6 +210,7 @@ impl Agent {
             history,
             slots,
             management,
+            services: Services::default(),
             members: BTreeMap::new(),
             visitors: BTreeMap::new(),
             carriage: None,

@@ -17,6 +17,8 @@ mod member;
 mod refusals;
 mod relaying;
 mod runner;
+mod services;
+mod serving;
 mod stage;
 mod takeover;
 mod users;
@@ -48,6 +50,7 @@ fn tests() -> Vec<Test> {
         death::TESTS,
         heirs::TESTS,
         takeover::TESTS,
+        services::TESTS,
         refusals::TESTS,
         relaying::TESTS,
         users::TESTS,

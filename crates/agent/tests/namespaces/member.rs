@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
+use crate::serving::Serving;
 use converb_agent::{JoinOptions, Membership, QPN_BITS_IN_SLOT, Standing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
@@ -35,6 +36,7 @@ struct Member {
     standing: Standing,
     /// How often the membership was looked after.
     events: u32,
+    serving: Serving,
 }
 
 impl Member {
@@ -42,7 +44,15 @@ impl Member {
         let slots: BTreeMap<_, _> = membership.take_slots().into_iter().collect();
         let numbers: Vec<String> = slots.keys().map(u16::to_string).collect();
         say(&format!("joined {}", numbers.join(" ")));
-        Self { membership, slots, right: 0, wrong: 0, standing: Standing::Served, events: 0 }
+        Self {
+            membership,
+            slots,
+            right: 0,
+            wrong: 0,
+            standing: Standing::Served,
+            events: 0,
+            serving: Serving::default(),
+        }
     }
 
     fn obey(mut self) {
@@ -85,6 +95,7 @@ impl Member {
                 self.slots.extend(self.membership.take_renewed());
                 self.events += 1;
                 self.answer_letters();
+                self.serving.look(&self.membership);
             }
             if has_input {
                 let mut bytes = [0; 256];
@@ -149,6 +160,9 @@ impl Member {
             "fork" => self.fork(argument),
             "write" => self.write(argument),
             "take" => self.take(argument),
+            "serve" | "give-back" | "ask" | "news" => {
+                self.serving.perform(&self.membership, verb, argument)
+            }
             _ => format!("error {command}?"),
         }
     }

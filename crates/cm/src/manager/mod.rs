@@ -10,7 +10,9 @@ mod resolution;
 #[cfg(test)]
 mod tests;
 
+pub use arrivals::refusal;
 pub use identifiers::{IDENTIFIER_BITS, slot_of};
+pub use resolution::service_answer;
 
 use crate::connection::{Connection, Event, Outbox, WrongState};
 use crate::mad::MAD_SIZE;
