@@ -125,18 +125,20 @@ pub(crate) fn take_over(
     }
     runtime.start_threads()?;
     driver.adopt(maker.driver(), handle, || {
-        Ok::<(), Error>(secure(runtime, handle.qpn(), Some(maker), by_poll)?)
+        Ok::<(), Error>(secure(runtime, handle.qpn(), Some(maker), by_poll, None)?)
     })?;
     Ok(runtime)
 }
 
 /// Sees to it that what comes for a queue pair comes here, and that nobody else of the family has it
-/// any more: `maker` is the process whose copy we have, `None` if it is ours already.
+/// any more: `maker` is the process whose copy we have, `None` if it is ours already; `dead` is an
+/// owner of its slot that has ended, though the agent may not know yet.
 fn secure(
     runtime: &'static Runtime,
     qpn: Qpn,
     maker: Option<&Runtime>,
     by_poll: bool,
+    dead: Option<u64>,
 ) -> Result<(), Lost> {
     let slot = slot_of(qpn);
     let membership = runtime.membership();
@@ -155,6 +157,16 @@ fn secure(
                 .driver()
                 .is_elsewhere(qpn, &|slot, generation| runtime.is_gone(slot, generation));
             return if is_elsewhere { Err(Lost::InUse) } else { Ok(()) };
+        }
+        // What the table says costs nobody anything, and when a process has many children they all
+        // want to know.
+        match runtime.membership().generation(slot) {
+            Some(0) if take_slot(runtime, slot) => continue,
+            Some(owner) if dead == Some(owner) && Instant::now() < deadline => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            _ => {}
         }
         // First whose copy we have, then whoever gets what comes for it.
         let mut lost = Lost::Gone;
@@ -193,11 +205,11 @@ fn take_slot(runtime: &Runtime, slot: u16) -> bool {
 
 /// The processes that pass packets on to us have ended: what came for these numbers comes to
 /// others, or to nobody.
-pub(crate) fn secure_again(runtime: &'static Runtime, numbers: Vec<Qpn>) {
+pub(crate) fn secure_again(runtime: &'static Runtime, numbers: Vec<(Qpn, Option<u64>)>) {
     let _one = runtime.taking_over();
-    for qpn in numbers {
+    for (qpn, dead) in numbers {
         if runtime.driver().find_queue_pair(qpn).is_some()
-            && let Err(lost) = secure(runtime, qpn, None, false)
+            && let Err(lost) = secure(runtime, qpn, None, false, dead)
         {
             tell(lost);
         }

@@ -6,7 +6,7 @@
 
 use crate::completion_queue::CompletionQueueHandle;
 use crate::facade::{Facade, Mutex, RwLock};
-use crate::fork::Forking;
+use crate::fork::{Forking, SlotSet};
 use crate::listener::Listener;
 use crate::outgoing::Outlet;
 use crate::paths::{Paths, SharedPaths};
@@ -81,6 +81,8 @@ pub struct Driver<P: Port, S: Facade> {
     pub(crate) reads: ReadBudget,
     pub(crate) counters: Counters,
     pub(crate) forking: Forking,
+    /// Slots of processes that have ended: what comes for them comes here.
+    pub(crate) taken_over: SlotSet,
     /// When packets were last fetched, in the port's time.
     pub(crate) drained_at: AtomicU64,
     /// When the program last polled in vain.
@@ -115,6 +117,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
             reads,
             counters: Counters::default(),
             forking: Forking::default(),
+            taken_over: SlotSet::default(),
             drained_at: AtomicU64::new(0),
             polled_at: AtomicU64::new(0),
             fruitless_since: AtomicU64::new(0),

@@ -15,8 +15,6 @@ pub(crate) struct QueuePairTable<G: Signal, S: Facade> {
     /// Numbers that have ever been among those. What comes for them comes from their slot's owner,
     /// and must not go back there.
     once_adopted: BTreeSet<u32>,
-    /// Slots of processes that have ended: what comes for them comes here.
-    taken_over: BTreeSet<u16>,
     /// Numbers whose queue pairs have gone over to others: to which slot, and which owner of that.
     moved: BTreeMap<u32, (u16, u64)>,
 }
@@ -54,7 +52,6 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
             slots: slots.collect(),
             adopted: BTreeMap::new(),
             once_adopted: BTreeSet::new(),
-            taken_over: BTreeSet::new(),
             moved: BTreeMap::new(),
         }
     }
@@ -118,7 +115,6 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
         }
         let (index, _) = Self::place(qpn);
         let ends_here = self.slots.iter().any(|slot| slot.index == index)
-            || self.taken_over.contains(&index)
             || self.once_adopted.contains(&qpn.value());
         (!ends_here).then_some(index)
     }
@@ -131,11 +127,6 @@ impl<G: Signal, S: Facade> QueuePairTable<G, S> {
     /// Where a number has gone over to, if it has.
     pub(crate) fn moved(&self, qpn: Qpn) -> Option<(u16, u64)> {
         self.moved.get(&qpn.value()).copied()
-    }
-
-    /// What comes for this slot comes here.
-    pub(crate) fn take_over_slot(&mut self, slot: u16) {
-        self.taken_over.insert(slot);
     }
 
     /// Whether numbers have gone over to others.

@@ -39,8 +39,9 @@ pub enum Undelivered {
 #[derive(Debug, Default)]
 pub struct Letters(Mutex<Vec<Letter>>);
 
-/// An agent answers within a millisecond, unless it has lost the processor or is being replaced.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// An agent answers within a millisecond, unless it has lost the processor, to many programs that
+/// poll, or is being replaced.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// More letters than that are not kept, if nobody looks at them.
 const LETTERS_MAX: usize = 1024;
 
@@ -92,7 +93,11 @@ impl Membership {
         let mut answer = self.ask(&Request::TakeOver { slot }, &[])?;
         match answer.reply {
             Reply::Slots(part) if part.numbers == [slot] && answer.descriptors.len() == 1 => {
-                self.numbers().push(slot);
+                let mut numbers = self.numbers();
+                if !numbers.contains(&slot) {
+                    numbers.push(slot);
+                }
+                drop(numbers);
                 Ok(converb_link::raise(answer.descriptors.remove(0)))
             }
             Reply::Refused(Refusal::SlotLost) => Err(Undelivered::Owner),
@@ -133,11 +138,12 @@ impl Membership {
         let unsent = |_: Errno| Undelivered::Agent;
         say_hello(socket, Role::Observe, &[]).map_err(unsent)?;
         let unanswered = |_: NoAnswer| Undelivered::Agent;
+        // At once: on a busy machine each answer may take its time. In another group we are nobody.
+        transfer::send(socket, &request.emit(), descriptors).map_err(unsent)?;
         match await_answer(socket, deadline).map_err(unanswered)?.reply {
             Reply::Welcome(welcome) if welcome.group == self.group => {}
             _ => return Err(Undelivered::Agent),
         }
-        transfer::send(socket, &request.emit(), descriptors).map_err(unsent)?;
         await_answer(socket, deadline).map_err(unanswered)
     }
 }

@@ -79,6 +79,11 @@ impl Membership {
         self.epoll.get()
     }
 
+    /// Makes [`Membership::watch_fd`] readable, so that whoever waits for it looks around.
+    pub fn wake(&self) {
+        self.set_timer(Duration::from_nanos(1));
+    }
+
     /// Takes the next step, and says how things stand then. Returns at once if another thread is
     /// at it.
     pub fn handle_event(&self) -> Standing {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::Agent;
-use super::members::{Presence, incarnation};
+use super::members::{Member, Presence, incarnation};
 use super::visitors::Visitor;
 use crate::identity::User;
 use crate::protocol::{Refusal, Reply, SLOTS_PER_MEMBER_MAX, Slots};
@@ -23,7 +23,10 @@ impl Agent {
             return Reply::Refused(Refusal::OtherUser);
         }
         let owner = self.members.values().find(|member| member.slots.contains(&slot));
-        let Some(owner) = owner.filter(|owner| !owner.is_carried) else {
+        // Who writes to itself has not heard that the slot is its own by now.
+        let process = incarnation(from.peer.pid);
+        let is_own = |owner: &&Member| process.pid != 0 && owner.process == process;
+        let Some(owner) = owner.filter(|owner| !owner.is_carried && !is_own(owner)) else {
             return Reply::Refused(Refusal::SlotLost);
         };
         let Presence::Connected(connection) = &owner.presence else {
@@ -36,11 +39,16 @@ impl Agent {
         }
     }
 
-    /// Gives a slot that nobody owns, for its owner has ended, to the member that asks; tells it so.
+    /// Gives a slot that nobody owns, for its owner has ended, to the member that asks, and tells it
+    /// so; again, if it has it already, for it may not have heard it.
     pub(super) fn give_slot(&mut self, to: &Visitor, slot: u16) {
         let given = self.find_taker(to).and_then(|number| {
             let socket = self.vault.copy(slot).ok()?;
-            if !self.slots.claim(slot) {
+            if self.members.get(&number)?.slots.contains(&slot) {
+                return Some(socket);
+            }
+            let is_full = self.members.get(&number)?.slots.len() >= SLOTS_PER_MEMBER_MAX;
+            if is_full || !self.slots.claim(slot) {
                 return None;
             }
             let member = self.members.get_mut(&number)?;
@@ -53,7 +61,7 @@ impl Agent {
             Some(socket) => (Reply::Slots(Slots { numbers: vec![slot] }), vec![socket.as_fd()]),
             None => (Reply::Refused(Refusal::SlotLost), Vec::new()),
         };
-        // One that does not hear it has it all the same, until it ends.
+        // One that does not hear it asks again, or has it all the same until it ends.
         let _ = transfer::send(&to.connection, &reply.emit(), &descriptors);
     }
 
@@ -67,7 +75,6 @@ impl Agent {
                 && visitor.peer.user == User::Same
                 && !member.is_carried
                 && matches!(member.presence, Presence::Connected(_))
-                && member.slots.len() < SLOTS_PER_MEMBER_MAX
         };
         let mut numbers = self.members.keys().copied();
         if process.pid == 0 { None } else { numbers.find(|number| is_it(number)) }

@@ -56,6 +56,8 @@ impl Runtime {
     /// The owner of that slot, `process`, passes on to us what comes for a queue pair.
     pub(crate) fn rely_on(&self, slot: u16, process: Option<OwnedFd>, qpn: Qpn) {
         self.reliances.add(slot, self.membership.generation(slot), process, qpn);
+        // The thread that stands by watches that process from now on, and not in a second.
+        self.membership.wake();
     }
 
     /// One thread at a time takes over; `None` if another one is at it.

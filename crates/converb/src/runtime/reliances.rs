@@ -42,16 +42,22 @@ impl Reliances {
         reliances.push(Reliance { slot, generation, process, numbers: vec![qpn] });
     }
 
-    /// The numbers for which nobody passes packets on any more, for those who did have ended;
-    /// `generation` tells which owner a slot has now.
-    pub(super) fn take_orphaned(&self, generation: impl Fn(u16) -> Option<u64>) -> Vec<Qpn> {
+    /// The numbers for which nobody passes packets on any more, for those who did have ended, and
+    /// which owner of its slot that was; `generation` tells which owner a slot has now.
+    pub(super) fn take_orphaned(
+        &self,
+        generation: impl Fn(u16) -> Option<u64>,
+    ) -> Vec<(Qpn, Option<u64>)> {
         let has_ended = |one: &mut Reliance| {
             let is_other = one.generation != generation(one.slot);
             let process = one.process.get().filter(|_| one.process.is_open());
             is_other || process.is_some_and(|process| is_readable(process))
         };
         let ended = self.lock().extract_if(.., has_ended).collect::<Vec<_>>();
-        ended.into_iter().flat_map(|one| one.numbers).collect()
+        ended
+            .into_iter()
+            .flat_map(|one| one.numbers.into_iter().map(move |qpn| (qpn, one.generation)))
+            .collect()
     }
 
     /// The processes to watch.

@@ -17,10 +17,12 @@
 
 mod journal;
 mod moving;
+mod slots;
 mod stillness;
 
 pub(crate) use journal::Noting;
 pub use journal::{Entry, Journal};
 pub use moving::{Heir, Kept};
+pub(crate) use slots::SlotSet;
 pub(crate) use stillness::Forking;
 pub use stillness::Stillness;

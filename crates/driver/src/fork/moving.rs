@@ -116,7 +116,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
 
     /// What comes for this slot comes here from now on: its owner has ended.
     pub fn take_over_slot(&self, slot: u16) {
-        self.table.write().take_over_slot(slot);
+        self.taken_over.insert(slot);
     }
 
     /// Takes numbers back that went to heirs which are gone: `is_gone` tells by slot and generation.

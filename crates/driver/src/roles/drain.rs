@@ -137,7 +137,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
     ) -> Option<&'a Arc<QueuePairHandle<P::Signal, S>>> {
         let found = table.find(qpn);
         let elsewhere = found.is_none()
-            && table.elsewhere(qpn).is_some_and(|slot| self.port.pass_on(slot, received));
+            && table
+                .elsewhere(qpn)
+                .filter(|&slot| !self.taken_over.contains(slot))
+                .is_some_and(|slot| self.port.pass_on(slot, received));
         if found.is_none() && !elsewhere {
             Counters::count(&self.counters.dropped_unknown_queue_pair);
         }
