@@ -5,6 +5,7 @@
 //! early, each after twice as long as the one before, up to that time.
 
 use crate::mad::MAD_SIZE;
+use crate::planted::{self, Planted};
 use converb_engine::Time;
 use core::time::Duration;
 
@@ -70,12 +71,18 @@ impl Exchange {
         self.left -= 1;
         self.early = self.early.saturating_sub(1);
         self.wait(now);
+        if planted::is(Planted::DeadlineForgotten) {
+            self.deadline = Time::NEVER;
+        }
         Due::Again(&self.mad)
     }
 
     /// The peer has got it and asks for more time (MRA). What was left of the retries stays: they
     /// count what gets lost.
     pub fn prolong(&mut self, service_timeout: Duration, now: Time) {
+        if planted::is(Planted::MoreTimeIgnored) {
+            return;
+        }
         self.early = 0;
         self.deadline = self.deadline.max(now + service_timeout + self.interval);
     }

@@ -15,3 +15,4 @@ pub mod mad;
 pub mod manager;
 pub mod message;
 pub mod packet;
+pub mod planted;

@@ -2,7 +2,7 @@
 //! that it names. What is nobody's is answered here, that its sender does not wait.
 
 use converb_cm::connection::{Connection, Outbox};
-use converb_cm::manager::{refusal, service_answer, slot_of};
+use converb_cm::manager::{answer_question, refuse_request, slot_of};
 use converb_cm::message::{Message, Reason, ServiceId, ServiceReply, ServiceStatus};
 use converb_engine::{Address, AddressVector};
 use core::net::Ipv6Addr;
@@ -117,12 +117,12 @@ impl Agent {
         let mut out = Outbox::default();
         match message {
             Message::Request(request) => {
-                out.messages.push(refusal(&header, request, Reason::INVALID_SERVICE_ID));
+                out.messages.push(refuse_request(&header, request, Reason::INVALID_SERVICE_ID));
             }
             Message::ServiceRequest(request) => {
                 let status = ServiceStatus::INVALID_SERVICE_ID;
                 let nobody = ServiceReply { status, ..ServiceReply::default() };
-                out.messages.push(service_answer(request, tid, nobody));
+                out.messages.push(answer_question(request, tid, nobody));
             }
             Message::Reply(reply) => Connection::refuse_unknown_reply(reply, tid, &mut out),
             Message::DisconnectRequest(request) => {

@@ -4,6 +4,7 @@ use super::{Connection, Event, Outbox, State, Timing, WrongState, emit};
 use crate::message::{
     AdditionalInformation, Message, MessageMraed, PrivateData, ReadyToUse, Reason, Reply, Request,
 };
+use crate::planted::{self, Planted};
 use converb_engine::Time;
 use converb_wire::Qpn;
 
@@ -42,7 +43,9 @@ impl Connection {
             }
             State::ReplyReceived => self.ask_for_time(MessageMraed::REPLY, out),
             // The RTU was lost.
-            State::Established(Some(ready)) => out.messages.push(**ready),
+            State::Established(Some(ready)) if !planted::is(Planted::LostReadyUnrepeated) => {
+                out.messages.push(**ready);
+            }
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Connection, Event, Outbox, State, WrongState, emit};
 use crate::message::{DisconnectReply, DisconnectRequest, Message, PrivateData};
+use crate::planted::{self, Planted};
 use converb_engine::Time;
 
 impl Connection {
@@ -78,6 +79,7 @@ impl Connection {
                 self.enter_time_wait(Some(mad), now);
                 self.tell(Event::Disconnected(PrivateData::EMPTY), out);
             }
+            State::TimeWait { .. } if planted::is(Planted::TimeWaitSilent) => {}
             State::TimeWait { answer: Some(answer), .. } => out.messages.push(**answer),
             State::TimeWait { answer: None, .. } => {
                 out.messages.push(self.disconnect_reply(PrivateData::EMPTY, transaction_id));

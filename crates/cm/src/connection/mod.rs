@@ -28,12 +28,13 @@ use crate::message::{
     AdditionalInformation, DisconnectReply, Message, MessageMraed, MessageRejected, PrivateData,
     Reason, ReceiptAcknowledgment, Reject, Reply,
 };
+use crate::planted::{self, Planted};
 use converb_engine::Time;
 use converb_wire::{Qpn, ack_timeout};
 use timing::Timing;
 
 /// One end of a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Connection {
     /// Our name for it.
     local_id: u32,
@@ -49,7 +50,7 @@ pub struct Connection {
     is_released: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     RequestSent(Exchange),
     RequestReceived,
@@ -273,6 +274,17 @@ impl Connection {
         let _ = self.confirm_disconnect(PrivateData::EMPTY, now, out);
     }
 
+    /// What somebody else has to tell the peer if the process ends now: what it would have said
+    /// itself on letting go, or said already.
+    pub fn last_words(&self, now: Time) -> Vec<[u8; MAD_SIZE]> {
+        let mut out = Outbox::default();
+        match &self.state {
+            State::DisconnectSent(exchange) => out.messages.push(*exchange.mad()),
+            _ => self.clone().release(now, &mut out),
+        }
+        out.messages
+    }
+
     fn send_reject(
         &self,
         reason: Reason,
@@ -320,7 +332,7 @@ impl Connection {
     }
 
     fn tell(&self, event: Event, out: &mut Outbox) {
-        if !self.is_released {
+        if !self.is_released || planted::is(Planted::ReleasedTells) {
             out.events.push(event);
         }
     }

@@ -336,6 +336,27 @@ fn a_program_may_let_go_at_any_time() {
 }
 
 #[test]
+fn what_a_dead_process_leaves_unsaid_is_known_beforehand() {
+    let kinds = |connection: &Connection| -> Vec<Message> {
+        let words = connection.last_words(at(0));
+        words.iter().map(|mad| Message::parse(mad).unwrap().1).collect()
+    };
+    let mut pair = Pair::new();
+    assert!(matches!(kinds(&pair.active)[..], [Message::Reject(_)]));
+    pair.deliver(1);
+    assert!(matches!(kinds(pair.passive())[..], [Message::Reject(_)]));
+    let mut pair = Pair::established(1);
+    assert!(matches!(kinds(&pair.active)[..], [Message::DisconnectRequest(_)]));
+    pair.disconnect();
+    assert!(matches!(kinds(&pair.active)[..], [Message::DisconnectRequest(_)]));
+    pair.deliver(1);
+    assert!(matches!(kinds(pair.passive())[..], [Message::DisconnectReply(_)]));
+    pair.confirm();
+    pair.deliver(1);
+    assert!(kinds(&pair.active).is_empty() && kinds(pair.passive()).is_empty());
+}
+
+#[test]
 fn what_names_no_connection_is_answered_so_that_nobody_waits() {
     let mut out = Outbox::default();
     let request = DisconnectRequest {

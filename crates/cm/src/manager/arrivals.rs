@@ -7,6 +7,7 @@ use crate::message::{
     AlternatePathResponse, AlternatePathStatus, LoadAlternatePath, Message, MessageRejected,
     PrivateData, Reason, Reject, Request, ServiceId,
 };
+use crate::planted::{self, Planted};
 use converb_engine::{AddressVector, Time};
 
 impl Manager {
@@ -82,13 +83,16 @@ impl Manager {
         let asked = (path.remote, request.local_communication_id);
         if let Some(&id) = self.asked.get(&asked)
             && self.connections[&id].connection.transaction_id() == header.transaction_id
+            && !planted::is(Planted::DuplicateRequestTakenForNew)
         {
             let message = Message::Request(*request);
             let _ = self.with(id, |connection, out| connection.handle(header, &message, now, out));
             return;
         }
         let queue_pair = (path.remote, request.local_qpn.value());
-        if let Some(&stale) = self.queue_pairs.get(&queue_pair) {
+        if let Some(&stale) = self.queue_pairs.get(&queue_pair)
+            && !planted::is(Planted::StaleUnnoticed)
+        {
             // The peer has forgotten that connection, or it would not ask for another one. It
             // ends here first (IBA 12.9.8.3.1).
             self.refuse(header, request, Reason::STALE_CONNECTION, path);
@@ -125,7 +129,7 @@ impl Manager {
     }
 
     fn refuse(&mut self, header: &Header, request: &Request, reason: Reason, path: AddressVector) {
-        let mad = refusal(header, request, reason);
+        let mad = refuse_request(header, request, reason);
         self.messages.push_back((path, mad));
     }
 
@@ -143,7 +147,7 @@ impl Manager {
 }
 
 /// The REJ of a REQ for which there is no connection.
-pub fn refusal(header: &Header, request: &Request, reason: Reason) -> [u8; MAD_SIZE] {
+pub fn refuse_request(header: &Header, request: &Request, reason: Reason) -> [u8; MAD_SIZE] {
     let reject = Reject {
         local_communication_id: 0,
         remote_communication_id: request.local_communication_id,

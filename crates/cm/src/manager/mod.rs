@@ -1,8 +1,10 @@
 //! All connections of a process: whose message is whose, what is due next, who is asked.
 //!
 //! `arrivals.rs` takes messages in, `identifiers.rs` gives names, `resolution.rs` is what programs
-//! that speak by datagrams ask each other; here are a program's wishes and what comes of them. Messages leave by [`Manager::take_message`], news by
-//! [`Manager::take_news`]; both are to be asked after every other call.
+//! that speak by datagrams ask each other; here are a program's wishes and what comes of them.
+//! Messages leave by [`Manager::take_message`], news by [`Manager::take_news`]; both are to be asked
+//! after every other call. Who answers for processes that are not there, or no longer, finds
+//! [`refuse_request`], [`answer_question`] and [`Manager::last_words`].
 
 mod arrivals;
 mod identifiers;
@@ -10,13 +12,14 @@ mod resolution;
 #[cfg(test)]
 mod tests;
 
-pub use arrivals::refusal;
+pub use arrivals::refuse_request;
 pub use identifiers::{IDENTIFIER_BITS, slot_of};
-pub use resolution::service_answer;
+pub use resolution::answer_question;
 
 use crate::connection::{Connection, Event, Outbox, WrongState};
 use crate::mad::MAD_SIZE;
 use crate::message::{Request, ServiceId, ServiceReply, ServiceRequest};
+use crate::planted::{self, Planted};
 use converb_engine::{Address, AddressVector, Time};
 use converb_wire::Qpn;
 use identifiers::Identifiers;
@@ -254,6 +257,18 @@ impl Manager {
         });
     }
 
+    /// What is to be said to peers in the name of a process that is no more, for each connection
+    /// that it had made, or half made.
+    pub fn last_words(&self, now: Time) -> Vec<(AddressVector, [u8; MAD_SIZE])> {
+        let entries = self.connections.values();
+        let words = |entry: &Entry| {
+            let mads = entry.connection.last_words(now).into_iter();
+            let path = entry.path;
+            mads.map(move |mad| (path, mad)).collect::<Vec<_>>()
+        };
+        entries.flat_map(words).collect()
+    }
+
     fn new_id(&mut self) -> Result<u32, WrongState> {
         let (connections, resolutions) = (&self.connections, &self.resolutions);
         let is_used = |id| connections.contains_key(&id) || resolutions.contains_key(&id);
@@ -290,6 +305,7 @@ impl Manager {
         self.news.extend(out.events.into_iter().map(|event| News::Happened { id, event }));
         let connection = &entry.connection;
         if !connection.is_undecided()
+            && !planted::is(Planted::PlaceKept)
             && let Some(listening) =
                 entry.listener.take().and_then(|listener| self.listeners.get_mut(&listener))
         {

@@ -84,7 +84,7 @@ impl Manager {
         if let Some(listening) = self.listeners.get_mut(&listener) {
             listening.waiting -= 1;
         }
-        let mad = service_answer(&question.request, question.transaction_id, reply);
+        let mad = answer_question(&question.request, question.transaction_id, reply);
         self.messages.push_back((question.path, mad));
         let until = now + ANSWER_LIFE;
         let answered = Resolution::Answered { question, mad: Box::new(mad), until };
@@ -127,7 +127,8 @@ impl Manager {
             self.counters.unserved += 1;
             let status = ServiceStatus::INVALID_SERVICE_ID;
             let nobody = ServiceReply { status, ..ServiceReply::default() };
-            self.messages.push_back((path, service_answer(request, header.transaction_id, nobody)));
+            self.messages
+                .push_back((path, answer_question(request, header.transaction_id, nobody)));
             return;
         };
         let Ok(id) = self.new_id() else { return };
@@ -206,7 +207,7 @@ impl Manager {
 }
 
 /// The SIDR_REP to a SIDR_REQ.
-pub fn service_answer(
+pub fn answer_question(
     request: &ServiceRequest,
     transaction_id: u64,
     reply: ServiceReply,

@@ -234,6 +234,20 @@ fn a_peer_that_has_forgotten_a_connection_ends_it_by_asking_anew() {
 }
 
 #[test]
+fn the_last_words_of_a_process_end_its_connections() {
+    let mut hosts = Hosts::listening(8);
+    let ids = [hosts.established(2), hosts.established(4)];
+    for (_, mad) in hosts.client.last_words(hosts.now) {
+        hosts.server.handle(&mad, path(2, 1), hosts.now);
+    }
+    for (_, theirs) in ids {
+        let Some(News::Happened { id, event }) = hosts.server.take_news() else { panic!() };
+        assert!(id == theirs && matches!(event, Event::DisconnectRequested(_)));
+    }
+    assert!(hosts.client.take_message().is_none() && hosts.client.connections() == 2);
+}
+
+#[test]
 fn only_the_peer_itself_may_speak_of_a_connection() {
     let mut hosts = Hosts::listening(8);
     let (ours, theirs) = hosts.established(2);
