@@ -1,9 +1,7 @@
 //! The side that asks: REQ, and what it makes of the answers.
 
 use super::{Connection, Event, Outbox, State, Timing, WrongState, emit};
-use crate::message::{
-    AdditionalInformation, Message, MessageMraed, PrivateData, ReadyToUse, Reason, Reply, Request,
-};
+use crate::message::{Message, MessageMraed, PrivateData, ReadyToUse, Reason, Reply, Request};
 use crate::planted::{self, Planted};
 use converb_engine::Time;
 use converb_wire::Qpn;
@@ -24,6 +22,8 @@ impl Connection {
             local_qpn: request.local_qpn,
             remote_qpn: Qpn::new(0),
             timing,
+            peer_interval: None,
+            has_asked_for_time: false,
             state: State::Closed,
             is_released: false,
         };
@@ -82,14 +82,11 @@ impl Connection {
             local_qpn: Qpn::new(0),
             remote_qpn: reply.local_qpn,
             timing: Timing::new(0, 0, 0),
+            peer_interval: None,
+            has_asked_for_time: false,
             state: State::ReplyReceived,
             is_released: true,
         };
-        stranger.send_reject(
-            Reason::INVALID_COMMUNICATION_ID,
-            AdditionalInformation::EMPTY,
-            PrivateData::EMPTY,
-            out,
-        );
+        stranger.send_reject(Reason::INVALID_COMMUNICATION_ID, out);
     }
 }

@@ -9,6 +9,9 @@
 //!        ending.rs, either side
 //!   DisconnectSent   ------- DREQ ------>   DisconnectReceived, until the program agrees
 //!   TimeWait         <------ DREP -------   TimeWait
+//!
+//!        refusing.rs
+//!   Closed           <------ REJ --------   Refused, while the REQ may come again
 //! ```
 //!
 //! A connection is a value: it is given messages, the program's decisions and the time, and leaves
@@ -18,6 +21,7 @@
 mod active;
 mod ending;
 mod passive;
+mod refusing;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -25,12 +29,13 @@ mod timing;
 use crate::exchange::{Due, Exchange};
 use crate::mad::{Header, MAD_SIZE};
 use crate::message::{
-    AdditionalInformation, DisconnectReply, Message, MessageMraed, MessageRejected, PrivateData,
-    Reason, ReceiptAcknowledgment, Reject, Reply,
+    AdditionalInformation, DisconnectReply, Message, MessageMraed, PrivateData, Reason,
+    ReceiptAcknowledgment, Reject, Reply,
 };
 use crate::planted::{self, Planted};
 use converb_engine::Time;
 use converb_wire::{Qpn, ack_timeout};
+use core::time::Duration;
 use timing::Timing;
 
 /// One end of a connection.
@@ -45,6 +50,10 @@ pub struct Connection {
     local_qpn: Qpn,
     remote_qpn: Qpn,
     timing: Timing,
+    /// After how long the peer sends its REQ again; `None` if the REQ was ours.
+    peer_interval: Option<Duration>,
+    /// Whether the peer was told to wait longer with it.
+    has_asked_for_time: bool,
     state: State,
     /// The program has let go of it: it ends by itself, and nobody is told.
     is_released: bool,
@@ -66,6 +75,11 @@ enum State {
     TimeWait {
         until: Time,
         answer: Option<Box<[u8; MAD_SIZE]>>,
+    },
+    /// There is no connection, but the REQ may come again: with the REJ to answer it.
+    Refused {
+        until: Time,
+        answer: Box<[u8; MAD_SIZE]>,
     },
     Closed,
 }
@@ -138,7 +152,10 @@ impl Connection {
 
     /// Whether the peer's queue pair takes part in it now.
     pub fn holds_queue_pair(&self) -> bool {
-        !matches!(self.state, State::Closed | State::TimeWait { .. } | State::RequestSent(_))
+        !matches!(
+            self.state,
+            State::Closed | State::Refused { .. } | State::TimeWait { .. } | State::RequestSent(_)
+        )
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -147,7 +164,7 @@ impl Connection {
             State::RequestSent(exchange)
             | State::ReplySent(exchange)
             | State::DisconnectSent(exchange) => exchange.deadline(),
-            State::TimeWait { until, .. } => *until,
+            State::TimeWait { until, .. } | State::Refused { until, .. } => *until,
             State::RequestReceived
             | State::ReplyReceived
             | State::Established(_)
@@ -181,16 +198,25 @@ impl Connection {
         | State::ReplySent(exchange)
         | State::DisconnectSent(exchange)) = &mut self.state
         else {
-            if matches!(self.state, State::TimeWait { until, .. } if until <= now) {
-                self.state = State::Closed;
-                self.tell(Event::TimeWaitOver, out);
-            }
+            self.forget(now, out);
             return;
         };
         match exchange.due(now) {
             Due::Later(_) => {}
             Due::Again(mad) => out.messages.push(*mad),
             Due::GivenUp => self.give_up(now, out),
+        }
+    }
+
+    /// The end of TIMEWAIT, or of what is like it.
+    fn forget(&mut self, now: Time, out: &mut Outbox) {
+        match self.state {
+            State::TimeWait { until, .. } if until <= now => {
+                self.state = State::Closed;
+                self.tell(Event::TimeWaitOver, out);
+            }
+            State::Refused { until, .. } if until <= now => self.state = State::Closed,
+            _ => {}
         }
     }
 
@@ -202,30 +228,9 @@ impl Connection {
             return;
         }
         // It may have got what we sent, and be waiting for us.
-        self.send_reject(Reason::TIMEOUT, AdditionalInformation::EMPTY, PrivateData::EMPTY, out);
-        self.state = State::Closed;
+        self.send_reject(Reason::TIMEOUT, out);
+        self.close(Reason::TIMEOUT, now);
         self.tell(Event::Unreachable, out);
-    }
-
-    /// REJ, from either side.
-    fn handle_reject(&mut self, reject: &Reject, now: Time, out: &mut Outbox) {
-        match self.state {
-            State::TimeWait { .. } | State::Closed => return,
-            State::DisconnectSent(_) => {
-                self.enter_time_wait(None, now);
-                self.tell(Event::Disconnected(PrivateData::EMPTY), out);
-                return;
-            }
-            // Who is ready here has not been heard there.
-            State::Established(_) | State::DisconnectReceived { .. } => {
-                self.enter_time_wait(None, now);
-            }
-            State::RequestSent(_)
-            | State::RequestReceived
-            | State::ReplyReceived
-            | State::ReplySent(_) => self.state = State::Closed,
-        }
-        self.tell(Event::Rejected(*reject), out);
     }
 
     /// MRA: the peer has got our message, and needs more time.
@@ -234,30 +239,6 @@ impl Connection {
             return;
         };
         exchange.prolong(ack_timeout(message.service_timeout).unwrap_or_default(), now);
-    }
-
-    /// Refuses, or gives up what is half made.
-    ///
-    /// # Errors
-    /// There is nothing (more) to refuse.
-    pub fn reject(
-        &mut self,
-        reason: Reason,
-        information: AdditionalInformation,
-        private_data: PrivateData<148>,
-        out: &mut Outbox,
-    ) -> Result<(), WrongState> {
-        match self.state {
-            State::RequestSent(_)
-            | State::RequestReceived
-            | State::ReplyReceived
-            | State::ReplySent(_) => {
-                self.send_reject(reason, information, private_data, out);
-                self.state = State::Closed;
-                Ok(())
-            }
-            _ => Err(WrongState),
-        }
     }
 
     /// The program lets go of the connection, whatever its state: the peer is told, and what there
@@ -269,7 +250,7 @@ impl Connection {
             _ => Reason::CONSUMER_REJECT,
         };
         // In every other state one of these is nothing.
-        let _ = self.reject(reason, AdditionalInformation::EMPTY, PrivateData::EMPTY, out);
+        let _ = self.reject(reason, AdditionalInformation::EMPTY, PrivateData::EMPTY, now, out);
         let _ = self.disconnect(PrivateData::EMPTY, now, out);
         let _ = self.confirm_disconnect(PrivateData::EMPTY, now, out);
     }
@@ -283,29 +264,6 @@ impl Connection {
             _ => self.clone().release(now, &mut out),
         }
         out.messages
-    }
-
-    fn send_reject(
-        &self,
-        reason: Reason,
-        additional_information: AdditionalInformation,
-        private_data: PrivateData<148>,
-        out: &mut Outbox,
-    ) {
-        let message_rejected = match self.state {
-            State::RequestReceived => MessageRejected::REQUEST,
-            State::ReplyReceived => MessageRejected::REPLY,
-            _ => MessageRejected::OTHER,
-        };
-        let reject = Reject {
-            local_communication_id: self.local_id,
-            remote_communication_id: self.remote_id,
-            message_rejected,
-            reason,
-            additional_information,
-            private_data,
-        };
-        out.messages.push(emit(&Message::Reject(reject), self.transaction_id));
     }
 
     fn ask_for_time(&self, message_mraed: MessageMraed, out: &mut Outbox) {

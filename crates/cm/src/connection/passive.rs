@@ -2,9 +2,7 @@
 
 use super::{Connection, Event, Outbox, State, Timing, WrongState};
 use crate::mad::Header;
-use crate::message::{
-    AdditionalInformation, Message, MessageMraed, PrivateData, Reason, Reply, Request,
-};
+use crate::message::{Message, MessageMraed, PrivateData, Reason, Reply, Request};
 use converb_engine::Time;
 use converb_wire::Qpn;
 
@@ -24,6 +22,11 @@ impl Connection {
             local_qpn: Qpn::new(0),
             remote_qpn: request.local_qpn,
             timing,
+            peer_interval: Some(Timing::interval(
+                request.remote_cm_response_timeout,
+                request.primary.local_ack_timeout,
+            )),
+            has_asked_for_time: false,
             state: State::RequestReceived,
             is_released: false,
         }
@@ -50,17 +53,16 @@ impl Connection {
     }
 
     /// The same REQ once more: the answer was lost, or takes its time.
-    pub(super) fn handle_duplicate(&self, out: &mut Outbox) {
+    pub(super) fn handle_duplicate(&mut self, out: &mut Outbox) {
         match &self.state {
-            State::RequestReceived => self.ask_for_time(MessageMraed::REQUEST, out),
+            State::RequestReceived => {
+                self.ask_for_time(MessageMraed::REQUEST, out);
+                self.has_asked_for_time = true;
+            }
             State::ReplySent(exchange) => out.messages.push(*exchange.mad()),
             // What it asks for has been and is over.
-            State::TimeWait { .. } => self.send_reject(
-                Reason::STALE_CONNECTION,
-                AdditionalInformation::EMPTY,
-                PrivateData::EMPTY,
-                out,
-            ),
+            State::TimeWait { .. } => self.send_reject(Reason::STALE_CONNECTION, out),
+            State::Refused { answer, .. } => out.messages.push(**answer),
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Both ends of a connection, talking to each other over a network that may lose and double.
 
 use super::*;
-use crate::message::{DisconnectRequest, Path, Request};
+use crate::message::{DisconnectRequest, MessageRejected, Path, Request};
 use converb_wire::Psn;
 
 const ACTIVE_QPN: Qpn = Qpn::new(0x11);
@@ -257,29 +257,77 @@ fn a_refusal_ends_it_on_both_sides() {
     let mut pair = Pair::new();
     pair.deliver(1);
     let private_data = PrivateData::new(b"no").unwrap();
-    let refuse = |passive: &mut Connection, _, out: &mut Outbox| {
-        passive.reject(Reason::CONSUMER_REJECT, AdditionalInformation::EMPTY, private_data, out)
+    let refuse = |passive: &mut Connection, now, out: &mut Outbox| {
+        passive.reject(
+            Reason::CONSUMER_REJECT,
+            AdditionalInformation::EMPTY,
+            private_data,
+            now,
+            out,
+        )
     };
     pair.react(refuse).unwrap();
     pair.deliver(2);
     let [Event::Rejected(reject)] = pair.active_events[..] else { panic!() };
     assert_eq!((reject.reason, reject.private_data), (Reason::CONSUMER_REJECT, private_data));
     assert_eq!(reject.message_rejected, MessageRejected::REQUEST);
-    assert!(pair.active.is_closed() && pair.passive().is_closed());
     assert_eq!(pair.react(refuse), Err(WrongState));
+    pair.pass();
+    assert!(pair.active.is_closed() && pair.passive().is_closed());
 
     // The active side may refuse, too.
     let mut pair = Pair::new();
     pair.deliver(1);
     pair.accept();
     pair.deliver(1);
-    pair.act(|active, _, out| {
-        active.reject(Reason::CONSUMER_REJECT, AdditionalInformation::EMPTY, private_data, out)
+    pair.act(|active, now, out| {
+        active.reject(Reason::CONSUMER_REJECT, AdditionalInformation::EMPTY, private_data, now, out)
     })
     .unwrap();
     pair.deliver(1);
     let [Event::Rejected(reject)] = pair.passive_events[..] else { panic!() };
     assert_eq!(reject.message_rejected, MessageRejected::REPLY);
+}
+
+#[test]
+fn a_refusal_that_gets_lost_is_repeated_without_asking_again() {
+    let mut pair = Pair::new();
+    pair.deliver(1);
+    pair.react(|passive, now, out| passive.release(now, out));
+    pair.lose();
+    // The REQ comes again.
+    pair.pass();
+    pair.deliver(1);
+    let [Event::Rejected(reject)] = pair.active_events[..] else { panic!() };
+    assert_eq!(reject.message_rejected, MessageRejected::REQUEST);
+    // It is forgotten when the peer has lost its patience, and nobody is told of it.
+    let until = pair.passive().deadline();
+    assert!((at(1_000)..at(2_000)).contains(&until), "{until:?}");
+    pair.pass();
+    assert!(pair.passive().is_closed() && pair.passive_events.is_empty());
+}
+
+#[test]
+fn a_refusal_outlives_the_time_that_was_asked_for() {
+    let mut pair = Pair::new();
+    pair.deliver(2);
+    pair.react(|passive, now, out| passive.release(now, out));
+    assert!(pair.passive().deadline() > at(17_000));
+}
+
+#[test]
+fn a_late_copy_of_the_request_that_nobody_serves_ends_nothing() {
+    let mut pair = Pair::established(1);
+    let late = Reject {
+        local_communication_id: 0,
+        remote_communication_id: 0xa,
+        message_rejected: MessageRejected::REQUEST,
+        reason: Reason::INVALID_SERVICE_ID,
+        ..Reject::default()
+    };
+    pair.act(|active, now, out| active.handle_reject(&late, now, out));
+    assert_eq!(pair.active_events.len(), 1, "{:?}", pair.active_events);
+    pair.disconnect();
 }
 
 #[test]

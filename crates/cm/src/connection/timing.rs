@@ -17,11 +17,16 @@ const TIME_WAIT_MAX: Duration = Duration::from_secs(4);
 impl Timing {
     /// For an end whose peer may take `response_timeout` to answer, on a path of these codes.
     pub(super) fn new(response_timeout: u8, local_ack_timeout: u8, retries: u8) -> Self {
-        let code = |code| ack_timeout(code).unwrap_or_default();
-        // The peer's time, and that of both packets: the ACK timeout is twice a packet's lifetime.
-        let path = code(local_ack_timeout);
-        let interval = code(response_timeout) + path;
+        let path = ack_timeout(local_ack_timeout).unwrap_or_default();
+        let interval = Self::interval(response_timeout, local_ack_timeout);
         let time_wait = path.clamp(TIME_WAIT_MIN, TIME_WAIT_MAX);
         Self { interval, retries, time_wait }
+    }
+
+    /// How long an answer takes at most: the peer's time, and that of both packets, for the ACK
+    /// timeout is twice a packet's lifetime.
+    pub(super) fn interval(response_timeout: u8, local_ack_timeout: u8) -> Duration {
+        let code = |code| ack_timeout(code).unwrap_or_default();
+        code(response_timeout) + code(local_ack_timeout)
     }
 }
