@@ -81,7 +81,8 @@ impl Connection {
             }
             State::TimeWait { .. } if planted::is(Planted::TimeWaitSilent) => {}
             State::TimeWait { answer: Some(answer), .. } => out.messages.push(**answer),
-            State::TimeWait { answer: None, .. } => {
+            // Without the RTU it was no connection here, and its end has been said without success.
+            State::TimeWait { answer: None, .. } | State::Refused { .. } => {
                 out.messages.push(self.disconnect_reply(PrivateData::EMPTY, transaction_id));
             }
             _ => {}

@@ -82,7 +82,8 @@ impl Connection {
         self.state = match self.peer_interval {
             Some(interval) if !planted::is(Planted::RefusalForgotten) => {
                 let more = ack_timeout(SERVICE_TIMEOUT).filter(|_| self.has_asked_for_time);
-                let life = (interval + more.unwrap_or_default()).min(REFUSAL_LIFE_MAX);
+                let all = interval * (u32::from(self.timing.retries) + 1);
+                let life = (all + more.unwrap_or_default()).min(REFUSAL_LIFE_MAX);
                 let until = now + life.max(self.timing.time_wait);
                 State::Refused { until, answer: Box::new(answer) }
             }

@@ -89,15 +89,8 @@ impl Manager {
             let _ = self.with(id, |connection, out| connection.handle(header, &message, now, out));
             return;
         }
-        let queue_pair = (path.remote, request.local_qpn.value());
-        if let Some(&stale) = self.queue_pairs.get(&queue_pair)
-            && !planted::is(Planted::StaleUnnoticed)
-        {
-            // The peer has forgotten that connection, or it would not ask for another one. It
-            // ends here first (IBA 12.9.8.3.1).
+        if self.ends_stale(path, request.local_qpn.value(), now) {
             self.refuse(header, request, Reason::STALE_CONNECTION, path);
-            let _ = self
-                .with(stale, |connection, out| connection.disconnect(PrivateData::EMPTY, now, out));
             return;
         }
         let Some(listener) = self.find_listener(request.service_id, path) else {
@@ -118,6 +111,21 @@ impl Manager {
         self.asked.insert(asked, id);
         self.news.push_back(News::Requested { listener, id, request: Box::new(*request), path });
         self.settle(id, Outbox::default());
+    }
+
+    /// A peer that asks for a connection of a queue pair has forgotten those that it is part of.
+    /// They end here first (IBA 12.9.8.3.1); whether there are any.
+    fn ends_stale(&mut self, path: AddressVector, queue_pair: u32, now: Time) -> bool {
+        let all = (path.remote, queue_pair, 0)..=(path.remote, queue_pair, u32::MAX);
+        let stale: Vec<u32> = self.queue_pairs.range(all).map(|&(_, _, id)| id).collect();
+        if planted::is(Planted::StaleUnnoticed) {
+            return false;
+        }
+        for &id in &stale {
+            let _ = self
+                .with(id, |connection, out| connection.disconnect(PrivateData::EMPTY, now, out));
+        }
+        !stale.is_empty()
     }
 
     /// The listener for a service at an address; one for that address before one for all.

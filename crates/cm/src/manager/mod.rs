@@ -21,7 +21,6 @@ use crate::mad::MAD_SIZE;
 use crate::message::{Request, ServiceId, ServiceReply, ServiceRequest};
 use crate::planted::{self, Planted};
 use converb_engine::{Address, AddressVector, Time};
-use converb_wire::Qpn;
 use identifiers::Identifiers;
 use resolution::Resolution;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,8 +39,9 @@ pub struct Manager {
     resolutions: BTreeMap<u32, Resolution>,
     /// Those of peers: by their address and request ID.
     questions: BTreeMap<(Address, u32), u32>,
-    /// The peers' queue pairs that take part in a connection.
-    queue_pairs: BTreeMap<(Address, u32), u32>,
+    /// The peers' queue pairs that take part in connections, and in which. A peer that has forgotten
+    /// one may have accepted another one with the same queue pair.
+    queue_pairs: BTreeSet<(Address, u32, u32)>,
     /// When something is due, and for which connection.
     deadlines: BTreeSet<(Time, u32)>,
     messages: VecDeque<(AddressVector, [u8; MAD_SIZE])>,
@@ -155,7 +155,7 @@ impl Manager {
             asked: BTreeMap::new(),
             resolutions: BTreeMap::new(),
             questions: BTreeMap::new(),
-            queue_pairs: BTreeMap::new(),
+            queue_pairs: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             messages: VecDeque::new(),
             news: VecDeque::new(),
@@ -319,11 +319,11 @@ impl Manager {
                 self.deadlines.insert((deadline, id));
             }
         }
-        let queue_pair = queue_pair_of(entry);
+        let (peer, number) = (entry.path.remote, entry.connection.remote_qpn().value());
         if entry.connection.holds_queue_pair() {
-            self.queue_pairs.entry(queue_pair).or_insert(id);
-        } else if self.queue_pairs.get(&queue_pair) == Some(&id) {
-            self.queue_pairs.remove(&queue_pair);
+            self.queue_pairs.insert((peer, number, id));
+        } else {
+            self.queue_pairs.remove(&(peer, number, id));
         }
         if entry.connection.is_closed() {
             let asked = (entry.path.remote, entry.connection.remote_id());
@@ -333,10 +333,6 @@ impl Manager {
             self.connections.remove(&id);
         }
     }
-}
-
-fn queue_pair_of(entry: &Entry) -> (Address, u32) {
-    (entry.path.remote, Qpn::value(entry.connection.remote_qpn()))
 }
 
 /// The client of queue pair 1 that connection management is, in the high half of its transactions.

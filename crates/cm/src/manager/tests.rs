@@ -6,6 +6,7 @@ use crate::message::ServiceStatus;
 use crate::message::{
     AlternatePathStatus, LoadAlternatePath, Message, Path, PrivateData, Reason, Reject, Reply,
 };
+use converb_wire::Qpn;
 use core::net::Ipv6Addr;
 
 const SERVICE: ServiceId = ServiceId(0x0106_1234);
@@ -231,6 +232,30 @@ fn a_peer_that_has_forgotten_a_connection_ends_it_by_asking_anew() {
     let id = hosts.asked();
     hosts.accept(id, 9);
     assert!(matches!(hosts.told(), Event::Replied(_)));
+}
+
+#[test]
+fn all_that_a_peer_has_forgotten_of_a_queue_pair_ends() {
+    let mut hosts = Hosts::listening(8);
+    let (first, _) = hosts.established(2);
+    // The server's process is another one now, and has given the same queue pair away again.
+    hosts.server = Manager::new(4, 7000);
+    hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog: 8 });
+    let (_, second) = hosts.established(2);
+    let now = hosts.now;
+    hosts.client.release(first, now);
+    hosts.deliver();
+    let mut mad = [0; MAD_SIZE];
+    let anew = Request { local_communication_id: 77, ..request(3) };
+    Message::Request(anew).emit(5, &mut mad);
+    hosts.client.handle(&mad, path(1, 2), now);
+    hosts.deliver();
+    let Some(News::Happened { id, event: Event::DisconnectRequested(_) }) =
+        hosts.server.take_news()
+    else {
+        panic!()
+    };
+    assert_eq!(id, second);
 }
 
 #[test]
