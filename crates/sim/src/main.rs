@@ -1,12 +1,16 @@
 //! Plays many seeds, or one with its trace; see `--help`.
 
+mod planting;
+
 use clap::Parser;
-use converb_sim::{Kind, Trace, run};
+use converb_sim::{Outcome, Subject, Trace};
+use planting::{plant, prove};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Plays random programs of work requests over random networks, by seed, against a model of verbs.
+/// Plays random programs over random networks, by seed: of work requests against a model of verbs,
+/// and of connections against a model of connection management.
 #[derive(Parser)]
 #[command(name = "converb-sim")]
 struct Arguments {
@@ -22,10 +26,10 @@ struct Arguments {
     /// Play this seed alone and print its trace: packets, posts and completions with virtual time.
     #[arg(long)]
     seed: Option<u64>,
-    /// Play scenarios of this kind only: reliable, atomic, unreliable, datagram, shared or
-    /// conversation.
-    #[arg(long, value_name = "KIND", value_parser = Kind::named)]
-    only: Option<Kind>,
+    /// Play this only: connections, or scenarios of verbs of one kind: reliable, atomic, unreliable,
+    /// datagram, shared or conversation.
+    #[arg(long, value_name = "KIND", value_parser = Subject::named)]
+    only: Option<Subject>,
     /// Break a rule on purpose (needs a build with `--features planted-faults`).
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
@@ -43,37 +47,49 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if let Some(seed) = arguments.seed {
-        return replay(seed, arguments.only);
+        return replay(seed, &arguments.subjects());
     }
     if arguments.prove {
         return prove(&arguments);
     }
     let started = Instant::now();
-    let total = play(&arguments, false, true);
+    let total = play(&arguments, &arguments.subjects(), false, true);
     println!(
-        "{} passed, {} failed ({} completions checked, {:.1} s)",
+        "{} passed, {} failed ({} completions and {} connections checked, {:.1} s)",
         total.passed,
-        total.failures.len(),
+        total.failed,
         total.completions,
+        total.connections,
         started.elapsed().as_secs_f64()
     );
     if total.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(seed: u64, kind: Option<Kind>) -> ExitCode {
-    let trace = Trace::on();
-    let outcome = run(seed, kind, &trace);
-    print!("{}", trace.text());
-    match outcome.failure {
-        None => {
-            println!("seed {seed} passed: {} completions checked", outcome.completions);
-            ExitCode::SUCCESS
-        }
-        Some(why) => {
-            println!("seed {seed} failed: {why}");
-            ExitCode::FAILURE
+impl Arguments {
+    /// The worlds to play each seed in.
+    fn subjects(&self) -> Vec<Subject> {
+        self.only.map_or_else(|| Subject::ALL.to_vec(), |only| vec![only])
+    }
+}
+
+fn replay(seed: u64, subjects: &[Subject]) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for subject in subjects {
+        let trace = Trace::on();
+        let outcome = subject.play(seed, &trace);
+        print!("{}", trace.text());
+        match outcome.failure {
+            None => println!(
+                "seed {seed} passed: {} completions and {} connections checked",
+                outcome.completions, outcome.connections
+            ),
+            Some(why) => {
+                println!("seed {seed} failed: {why}");
+                code = ExitCode::FAILURE;
+            }
         }
     }
+    code
 }
 
 /// What came of many seeds.
@@ -81,11 +97,27 @@ fn replay(seed: u64, kind: Option<Kind>) -> ExitCode {
 struct Total {
     passed: u64,
     completions: u64,
+    connections: u64,
+    failed: u64,
     failures: Vec<(u64, String)>,
 }
 
+impl Total {
+    /// Counts a seed: it passes if it does so in every world.
+    fn add(&mut self, seed: u64, outcomes: &[(Subject, Outcome)]) {
+        let before = self.failures.len();
+        for (_, outcome) in outcomes {
+            self.completions += outcome.completions;
+            self.connections += outcome.connections;
+            self.failures.extend(outcome.failure.clone().map(|why| (seed, why)));
+        }
+        let is_good = self.failures.len() == before;
+        *if is_good { &mut self.passed } else { &mut self.failed } += 1;
+    }
+}
+
 /// Plays the seeds that the arguments name; stops at the first failure if told so.
-fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
+fn play(arguments: &Arguments, subjects: &[Subject], stop_early: bool, is_loud: bool) -> Total {
     let next = AtomicU64::new(arguments.start);
     let end = arguments.start + arguments.seeds;
     let total = std::sync::Mutex::new(Total::default());
@@ -98,19 +130,15 @@ fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
                     if seed >= end || (stop_early && !lock().failures.is_empty()) {
                         return;
                     }
-                    let outcome = run(seed, arguments.only, &Trace::off());
+                    let outcomes = play_seed(subjects, seed);
                     let mut total = lock();
-                    total.completions += outcome.completions;
-                    match outcome.failure {
-                        None => total.passed += 1,
-                        Some(why) => {
-                            if is_loud {
-                                print_failure(arguments, seed, &why);
-                            }
-                            total.failures.push((seed, why));
+                    total.add(seed, &outcomes);
+                    for (subject, outcome) in &outcomes {
+                        if let (Some(why), true) = (&outcome.failure, is_loud) {
+                            print_failure(arguments, *subject, seed, why);
                         }
                     }
-                    let done = total.passed + total.failures.len() as u64;
+                    let done = total.passed + total.failed;
                     if is_loud && done.is_multiple_of(250) {
                         eprintln!("{done} of {} seeds", arguments.seeds);
                     }
@@ -121,8 +149,13 @@ fn play(arguments: &Arguments, stop_early: bool, is_loud: bool) -> Total {
     total.into_inner().expect("no thread panics while it counts")
 }
 
-fn print_failure(arguments: &Arguments, seed: u64, why: &str) {
-    let only = arguments.only.map_or_else(String::new, |kind| format!(" --only {}", kind.name()));
+/// Plays a seed in each world.
+fn play_seed(subjects: &[Subject], seed: u64) -> Vec<(Subject, Outcome)> {
+    subjects.iter().map(|subject| (*subject, subject.play(seed, &Trace::off()))).collect()
+}
+
+fn print_failure(arguments: &Arguments, subject: Subject, seed: u64, why: &str) {
+    let only = subject.name().map_or_else(String::new, |name| format!(" --only {name}"));
     let (features, plant) = match &arguments.plant {
         Some(name) => (" --features planted-faults", format!(" --plant {name}")),
         None => ("", String::new()),
@@ -132,75 +165,3 @@ fn print_failure(arguments: &Arguments, seed: u64, why: &str) {
         "  replay: cargo run --release -p converb-sim{features} -- --seed {seed}{only}{plant}"
     );
 }
-
-#[cfg(feature = "planted-faults")]
-mod planting {
-    use super::{Arguments, ExitCode, play};
-    use converb_engine::planted::{Planted, choose};
-
-    /// The rules that can be broken, by name.
-    const RULES: [(&str, Planted); 12] = [
-        ("ack-loses-completion", Planted::AckLosesCompletion),
-        ("duplicate-write-runs-twice", Planted::DuplicateWriteRunsTwice),
-        ("bound-unchecked", Planted::BoundUnchecked),
-        ("rnr-retry-uncounted", Planted::RnrRetryUncounted),
-        ("flush-succeeds", Planted::FlushSucceeds),
-        ("lost-wake-up", Planted::LostWakeUp),
-        ("wrong-queue-key-delivered", Planted::WrongQueueKeyDelivered),
-        ("uc-gap-unnoticed", Planted::UcGapUnnoticed),
-        ("limit-event-twice", Planted::LimitEventTwice),
-        ("duplicate-atomic-runs-twice", Planted::DuplicateAtomicRunsTwice),
-        ("immediate-keeps-receive", Planted::ImmediateKeepsReceive),
-        ("fence-ignored", Planted::FenceIgnored),
-    ];
-
-    pub(super) fn plant(name: Option<&str>) -> Result<(), String> {
-        let Some(name) = name else { return Ok(()) };
-        match RULES.iter().find(|(known, _)| *known == name) {
-            Some((_, rule)) => {
-                choose(Some(*rule));
-                Ok(())
-            }
-            None => {
-                let names: Vec<&str> = RULES.iter().map(|(known, _)| *known).collect();
-                Err(format!("no such rule; there are {}", names.join(", ")))
-            }
-        }
-    }
-
-    pub(super) fn prove(arguments: &Arguments) -> ExitCode {
-        let mut all_found = true;
-        for (name, rule) in RULES {
-            choose(Some(rule));
-            let total = play(arguments, true, false);
-            match total.failures.iter().min() {
-                Some((seed, why)) => println!("{name}: found at seed {seed}: {why}"),
-                None => {
-                    println!("{name}: NOT FOUND in {} seeds", arguments.seeds);
-                    all_found = false;
-                }
-            }
-        }
-        choose(None);
-        if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-    }
-}
-
-#[cfg(not(feature = "planted-faults"))]
-mod planting {
-    use super::{Arguments, ExitCode};
-
-    const HOW: &str = "this build has no planted faults; build it with \
-                       `cargo run --release -p converb-sim --features planted-faults`";
-
-    pub(super) fn plant(name: Option<&str>) -> Result<(), String> {
-        name.map_or(Ok(()), |_| Err(HOW.into()))
-    }
-
-    pub(super) fn prove(_: &Arguments) -> ExitCode {
-        eprintln!("converb-sim: {HOW}");
-        ExitCode::from(2)
-    }
-}
-
-use planting::{plant, prove};

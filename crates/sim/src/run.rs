@@ -10,6 +10,7 @@ use crate::trace::Trace;
 use crate::world::World;
 use shuttle::thread::{JoinHandle, spawn, yield_now};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// Completions that the model checked.
     pub completions: u64,
+    /// Conversations of connection management that the other model checked.
+    pub connections: u64,
     /// Virtual nanoseconds.
     pub duration: u64,
 }
@@ -66,11 +69,16 @@ pub fn run(seed: u64, kind: Option<Kind>, trace: &Trace) -> Outcome {
     outcome.duration = world.now();
     outcome.failure = world.take_failure();
     if let Err(panic) = played {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        outcome.failure.get_or_insert(format!("a panic: {}", text.unwrap_or("of no known kind")));
+        outcome.failure.get_or_insert(text_of_panic(&*panic));
     }
     outcome
+}
+
+/// A panic as a failure.
+pub fn text_of_panic(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a panic: {}", text.unwrap_or("of no known kind"))
 }
 
 /// The first virtual thread: starts the others, then is the clock.
