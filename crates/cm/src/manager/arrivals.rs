@@ -50,7 +50,11 @@ impl Manager {
 
     /// The connection that a message names, if it comes from that one's peer.
     fn find(&self, message: &Message, path: AddressVector) -> Option<u32> {
-        let (theirs, ours) = message.communication_ids()?;
+        let (theirs, mut ours) = message.communication_ids()?;
+        if ours == 0 && matches!(message, Message::Reject(_)) {
+            // A peer that gives up before it has heard of us knows only its own name.
+            ours = *self.asked.get(&(path.remote, theirs))?;
+        }
         let entry = self.connections.get(&ours)?;
         let remote = entry.connection.remote_id();
         // Who does not serve has no name for it, and before a REP nobody knows the peer's.

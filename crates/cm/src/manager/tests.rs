@@ -235,6 +235,25 @@ fn a_peer_that_has_forgotten_a_connection_ends_it_by_asking_anew() {
 }
 
 #[test]
+fn a_peer_that_gives_up_unanswered_takes_its_request_back() {
+    let mut hosts = Hosts::listening(1);
+    let ours = hosts.connect(2);
+    hosts.deliver();
+    let theirs = hosts.asked();
+    hosts.client.release(ours, hosts.now);
+    hosts.deliver();
+    assert_eq!(rejected(happened(&mut hosts.server)), Reason::TIMEOUT);
+    let reply = |connection: &mut Connection, out: &mut Outbox| {
+        connection.reply(Reply::default(), at(1), out)
+    };
+    assert_eq!(hosts.server.decide(theirs, reply), Err(WrongState));
+    // Its place is free again.
+    hosts.connect(3);
+    hosts.deliver();
+    hosts.asked();
+}
+
+#[test]
 fn all_that_a_peer_has_forgotten_of_a_queue_pair_ends() {
     let mut hosts = Hosts::listening(8);
     let (first, _) = hosts.established(2);

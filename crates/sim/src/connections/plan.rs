@@ -49,7 +49,7 @@ impl Plan {
     pub fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x636f_6e6e_6563_7400);
         let (hosts, slots) = (dice.between(1, 3) as usize, dice.between(1, 3) as u16);
-        let let_go_at = dice.between(15, 90) * SECOND;
+        let let_go_at = dice.between(15, 60) * SECOND;
         let weather = draw_weather(&mut dice);
         let fair_from = dice.pick(&[1, let_go_at / 2, let_go_at]);
         let count = dice.pick(&[0, 0, 2, 6]);
@@ -60,7 +60,7 @@ impl Plan {
             weather,
             fair_from,
             let_go_at,
-            pause_max: dice.pick(&[400, 1500, 5000]) * MILLISECOND,
+            pause_max: dice.pick(&[1000, 2500, 6000]) * MILLISECOND,
             lag_max: dice.pick(&[0, 0, 10, 1000]) * MILLISECOND,
             wait_max: dice.pick(&[0, 1, 5]) * MILLISECOND,
             deaths,

@@ -189,11 +189,18 @@ impl World {
             Phase::Dead | Phase::Released | Phase::Over => Ok(()),
             _ if lets_go => self.release(number),
             Phase::Undecided | Phase::Answered if refuses => self.decide(number, Decision::Refuse),
-            Phase::Undecided => self.decide(number, Decision::Accept),
+            Phase::Undecided => self.accept(number),
             Phase::Answered => self.decide(number, Decision::Ready),
             Phase::PeerEnding => self.decide(number, Decision::Agree),
             _ => Ok(()),
         }
+    }
+
+    /// Accepts; a program that wants one connection only listens no more.
+    fn accept(&mut self, number: usize) -> Result<(), String> {
+        let who = self.model.conversation(number).who;
+        self.decide(number, Decision::Accept)?;
+        if self.dice.chance(150) { self.close_listener(who) } else { Ok(()) }
     }
 
     fn decide(&mut self, number: usize, decision: Decision) -> Result<(), String> {

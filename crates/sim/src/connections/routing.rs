@@ -30,6 +30,9 @@ impl World {
         let parsed = Message::parse(&arrival.mad);
         let (header, message) = parsed.map_err(|why| format!("a datagram is malformed: {why}"))?;
         let (from, to) = (arrival.from, arrival.to);
+        if is_from_stranger(&message) {
+            return self.deliver_to_all(arrival, &message);
+        }
         match receiver(host.processes.values(), to, &message) {
             Some(who) => self.deliver(who, from, &arrival.mad, &message),
             None => {
@@ -39,6 +42,14 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// Who gives up before any answer names no connection of ours: the process that was asked knows
+    /// the peer's name.
+    fn deliver_to_all(&mut self, arrival: &Arrival, message: &Message) -> Result<(), String> {
+        let processes = self.hosts[arrival.to].processes.values();
+        let all: Vec<Who> = processes.map(|process| process.who).collect();
+        all.into_iter().try_for_each(|who| self.deliver(who, arrival.from, &arrival.mad, message))
     }
 
     fn deliver(
@@ -103,6 +114,11 @@ impl World {
         let pause = self.dice.below(SECOND);
         self.after(pause, Happening::Acts(who));
     }
+}
+
+/// Whether it is a REJ whose sender does not know the name of the connection.
+fn is_from_stranger(message: &Message) -> bool {
+    matches!(message, Message::Reject(reject) if reject.remote_communication_id == 0)
 }
 
 /// The process that a message is for.
