@@ -1,6 +1,6 @@
 //! A few seeds in every test run; `make test` plays thousands with the binary.
 
-use converb_sim::{Kind, Trace, run};
+use converb_sim::{Kind, Subject, Trace, run};
 
 #[test]
 fn fifty_seeds_keep_all_promises() {
@@ -55,6 +55,62 @@ fn every_kind_of_scenario_meets_what_it_is_about() {
         for sign in signs {
             assert!(traces.contains(sign), "{kind:?} never meets {sign}");
         }
+    }
+}
+
+/// The first seeds, and some that found faults of connection management once.
+#[test]
+fn connections_keep_all_promises() {
+    let once = [14, 28, 50, 67, 107, 146, 417, 8417];
+    for seed in (0..50).chain(once) {
+        let outcome = Subject::Connections.play(seed, &Trace::off());
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        assert!(outcome.connections > 0, "seed {seed}");
+    }
+}
+
+/// Else a promise about it is kept for nothing.
+#[test]
+fn all_that_can_happen_to_connections_does() {
+    let traces: String = (0..60)
+        .map(|seed| {
+            let trace = Trace::on();
+            Subject::Connections.play(seed, &trace);
+            trace.text()
+        })
+        .collect();
+    let signs = [
+        "LOST",
+        "TWICE",
+        " MRA ",
+        "SIDR_REP",
+        " dies",
+        "Replied",
+        "Ready",
+        "Rejected",
+        "Unreachable",
+        "DisconnectRequested",
+        "Disconnected",
+        "TimeWaitOver",
+        "WrongState",
+        "is let go",
+        "hears",
+        "the queue pair is still in a connection",
+        "nobody serves the service ID",
+        "None",
+    ];
+    for sign in signs {
+        assert!(traces.contains(sign), "{sign}");
+    }
+}
+
+#[test]
+fn connections_of_the_same_seed_give_the_same_trace() {
+    for seed in [0, 5, 8] {
+        let traces = [Trace::on(), Trace::on()];
+        let outcomes = traces.each_ref().map(|trace| Subject::Connections.play(seed, trace));
+        assert_eq!(outcomes[0], outcomes[1], "seed {seed}");
+        assert!(traces[0].text() == traces[1].text(), "seed {seed}");
     }
 }
 

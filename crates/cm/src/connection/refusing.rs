@@ -1,4 +1,4 @@
-//! How an attempt ends without a connection: REJ, from either side (IBA 12.9.7).
+//! How an attempt ends without a connection: REJ, from either side.
 //!
 //! The side that was asked remembers for a while what it has said. The REQ may come again, because
 //! the REJ got lost or the network doubles, and is not to be taken for another attempt.

@@ -2,10 +2,13 @@
 //! and a network and deaths that get into their way.
 //!
 //! A seed's `plan.rs` says how many there are and when who dies. `world.rs` is time, `routing.rs`
-//! what an agent does, `process.rs` and `program.rs` what runs in a slot; `model/` says in plain
-//! lists what connection management promises to programs, and looks at every step.
+//! what an agent does, `process.rs` what runs in a slot; its program acts (`program.rs`), reads
+//! (`news.rs`) and decides (`decisions.rs`). `model/` says in plain lists what connection management
+//! promises to programs, and looks at every step.
 
+mod decisions;
 mod model;
+mod news;
 mod plan;
 mod process;
 mod program;

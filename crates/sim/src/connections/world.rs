@@ -33,7 +33,7 @@ pub struct Arrival {
 pub enum Happening {
     /// A datagram comes to a host.
     Arrives(Arrival),
-    /// The agent, the so-manieth, takes it from where it waits.
+    /// The agent takes it from where it waits, unless that one, by its number, has died.
     Routes(u32, Arrival),
     /// A manager's deadline.
     Expires(Who),

@@ -122,10 +122,10 @@ impl Model {
         }
     }
 
-    /// The end of a process that the REQ of another end has made.
+    /// The last end of a process that the REQ of another end has made.
     pub(super) fn asked(&self, who: Who, asking: usize) -> Option<usize> {
         let is_it = |it: &Conversation| it.who == who && !it.is_active && it.peer == Some(asking);
-        self.conversations.iter().position(is_it)
+        self.conversations.iter().rposition(is_it)
     }
 }
 

@@ -47,7 +47,9 @@ impl Model {
         let Some(peer) = peer.filter(|&peer| peer < self.conversations.len()) else {
             return Err(format!("{who} is asked for what nobody has asked: {request:?}"));
         };
-        if let Some(before) = self.asked(who, peer) {
+        if let Some(before) = self.asked(who, peer)
+            && !self.is_asked_elsewhere(who, peer)
+        {
             return Err(format!("{who} is asked twice by #{peer}, first as #{before}"));
         }
         if self.must_ask.remove(&(who, peer)).is_some_and(|wanted| wanted != listener) {
@@ -75,6 +77,13 @@ impl Model {
             open.waiting.insert(number);
         }
         Ok(number)
+    }
+
+    /// Whether a REQ has also come to another process, which listened meanwhile: its MRA prolongs the
+    /// peer's patience beyond what this one can know.
+    fn is_asked_elsewhere(&self, who: Who, peer: usize) -> bool {
+        let mut passive = self.conversations.iter().filter(|it| !it.is_active);
+        passive.any(|it| it.peer == Some(peer) && it.who != who)
     }
 
     /// A program has a queue pair for a connection that it accepts.
