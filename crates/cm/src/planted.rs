@@ -1,6 +1,8 @@
 //! Broken rules, chosen at run time, that prove the simulator's eyes: compiled in only with the
 //! feature `planted-faults`, else every question is answered no at compile time.
 
+use converb_engine::planted::Chosen;
+
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -27,30 +29,16 @@ pub enum Planted {
     RefusalForgotten = 10,
 }
 
+static CHOSEN: Chosen = Chosen::new();
+
+/// Breaks one rule, or none with `None`, for the whole process.
 #[cfg(feature = "planted-faults")]
-mod chosen {
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    static CHOSEN: AtomicU32 = AtomicU32::new(0);
-
-    /// Breaks one rule, or none with `None`, for the whole process.
-    pub fn choose(planted: Option<super::Planted>) {
-        CHOSEN.store(planted.map_or(0, |planted| planted as u32), Ordering::Relaxed);
-    }
-
-    /// Whether this rule is the one that is broken.
-    pub fn is(planted: super::Planted) -> bool {
-        CHOSEN.load(Ordering::Relaxed) == planted as u32
-    }
+pub fn choose(planted: Option<Planted>) {
+    CHOSEN.choose(planted.map_or(0, |planted| planted as u32));
 }
 
-#[cfg(not(feature = "planted-faults"))]
-mod chosen {
-    /// Whether this rule is the one that is broken: never, in this build.
-    #[inline(always)]
-    pub const fn is(_: super::Planted) -> bool {
-        false
-    }
+/// Whether this rule is the one that is broken.
+#[inline(always)]
+pub fn is(planted: Planted) -> bool {
+    CHOSEN.is(planted as u32)
 }
-
-pub use chosen::*;

@@ -32,30 +32,57 @@ pub enum Planted {
     FenceIgnored = 12,
 }
 
+/// Which rule of a crate is broken, of those that its own list numbers from 1 on.
+#[derive(Debug)]
+pub struct Chosen {
+    #[cfg(feature = "planted-faults")]
+    rule: core::sync::atomic::AtomicU32,
+}
+
 #[cfg(feature = "planted-faults")]
-mod chosen {
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    static CHOSEN: AtomicU32 = AtomicU32::new(0);
-
-    /// Breaks one rule, or none with `None`, for the whole process.
-    pub fn choose(planted: Option<super::Planted>) {
-        CHOSEN.store(planted.map_or(0, |planted| planted as u32), Ordering::Relaxed);
+impl Chosen {
+    /// None is.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self { rule: core::sync::atomic::AtomicU32::new(0) }
     }
 
-    /// Whether this rule is the one that is broken.
-    pub fn is(planted: super::Planted) -> bool {
-        CHOSEN.load(Ordering::Relaxed) == planted as u32
+    /// Breaks this one and no other, or none with 0.
+    pub fn choose(&self, rule: u32) {
+        self.rule.store(rule, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Whether it is this one.
+    pub fn is(&self, rule: u32) -> bool {
+        self.rule.load(core::sync::atomic::Ordering::Relaxed) == rule
     }
 }
 
 #[cfg(not(feature = "planted-faults"))]
-mod chosen {
-    /// Whether this rule is the one that is broken: never, in this build.
+impl Chosen {
+    /// None is.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self {}
+    }
+
+    /// Whether it is this one: never, in this build.
     #[inline(always)]
-    pub const fn is(_: super::Planted) -> bool {
+    pub const fn is(&self, _: u32) -> bool {
         false
     }
 }
 
-pub use chosen::*;
+static CHOSEN: Chosen = Chosen::new();
+
+/// Breaks one rule, or none with `None`, for the whole process.
+#[cfg(feature = "planted-faults")]
+pub fn choose(planted: Option<Planted>) {
+    CHOSEN.choose(planted.map_or(0, |planted| planted as u32));
+}
+
+/// Whether this rule is the one that is broken.
+#[inline(always)]
+pub fn is(planted: Planted) -> bool {
+    CHOSEN.is(planted as u32)
+}
