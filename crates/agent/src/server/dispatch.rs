@@ -2,6 +2,7 @@
 //! that it names. What is nobody's is answered here, that its sender does not wait.
 
 use converb_cm::connection::{Connection, Outbox};
+use converb_cm::mad::Header;
 use converb_cm::manager::{answer_question, refuse_request, slot_of};
 use converb_cm::message::{Message, Reason, ServiceId, ServiceReply, ServiceStatus};
 use converb_engine::{Address, AddressVector};
@@ -28,7 +29,7 @@ impl Agent {
     /// Handles what has arrived for queue pair 1.
     pub(super) fn handle_management(&mut self) {
         for datagram in self.management.receive() {
-            let Ok((_, message)) = Message::parse(&datagram.mad) else {
+            let Ok((header, message)) = Message::parse(&datagram.mad) else {
                 self.management.count_unserved();
                 continue;
             };
@@ -37,7 +38,7 @@ impl Agent {
                 Whose::Perhaps => self.management.count_unserved(),
                 Whose::Nobody => {
                     self.management.count_unserved();
-                    self.answer_for_nobody(&datagram, &message);
+                    self.answer_for_nobody(&datagram, &header, &message);
                 }
             }
         }
@@ -111,13 +112,17 @@ impl Agent {
         }
     }
 
-    fn answer_for_nobody(&mut self, datagram: &ManagementDatagram, message: &Message) {
-        let Some(header) = converb_cm::mad::Header::parse(&*datagram.mad) else { return };
+    fn answer_for_nobody(
+        &mut self,
+        datagram: &ManagementDatagram,
+        header: &Header,
+        message: &Message,
+    ) {
         let tid = header.transaction_id;
         let mut out = Outbox::default();
         match message {
             Message::Request(request) => {
-                out.messages.push(refuse_request(&header, request, Reason::INVALID_SERVICE_ID));
+                out.messages.push(refuse_request(header, request, Reason::INVALID_SERVICE_ID));
             }
             Message::ServiceRequest(request) => {
                 let status = ServiceStatus::INVALID_SERVICE_ID;

@@ -1,6 +1,6 @@
 //! The side that asks: REQ, and what it makes of the answers.
 
-use super::{Connection, Event, Outbox, State, Timing, WrongState, emit};
+use super::{Connection, Event, Outbox, State, Timing, WrongState};
 use crate::message::{Message, MessageMraed, PrivateData, ReadyToUse, Reason, Reply, Request};
 use crate::planted::{self, Planted};
 use converb_engine::Time;
@@ -67,7 +67,7 @@ impl Connection {
             remote_communication_id: self.remote_id,
             private_data,
         };
-        let mad = emit(&Message::ReadyToUse(ready), self.transaction_id);
+        let mad = Message::ReadyToUse(ready).datagram(self.transaction_id);
         out.messages.push(mad);
         self.state = State::Established(Some(Box::new(mad)));
         Ok(())

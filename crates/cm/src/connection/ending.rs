@@ -1,6 +1,6 @@
 //! How a connection ends, from either side: DREQ, DREP and TIMEWAIT (IBA 12.9.8.3).
 
-use super::{Connection, Event, Outbox, State, WrongState, emit};
+use super::{Connection, Event, Outbox, State, WrongState};
 use crate::message::{DisconnectReply, DisconnectRequest, Message, PrivateData};
 use crate::planted::{self, Planted};
 use converb_engine::Time;
@@ -114,6 +114,6 @@ impl Connection {
             remote_communication_id: request.local_communication_id,
             private_data: PrivateData::EMPTY,
         };
-        out.messages.push(emit(&Message::DisconnectReply(reply), transaction_id));
+        out.messages.push(Message::DisconnectReply(reply).datagram(transaction_id));
     }
 }

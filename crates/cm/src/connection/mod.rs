@@ -274,12 +274,12 @@ impl Connection {
             service_timeout: SERVICE_TIMEOUT,
             private_data: PrivateData::EMPTY,
         };
-        out.messages.push(emit(&Message::ReceiptAcknowledgment(message), self.transaction_id));
+        out.messages.push(Message::ReceiptAcknowledgment(message).datagram(self.transaction_id));
     }
 
     /// Sends a message until it is answered.
     fn exchange(&self, message: &Message, tid: u64, now: Time, out: &mut Outbox) -> Exchange {
-        let mad = emit(message, tid);
+        let mad = message.datagram(tid);
         out.messages.push(mad);
         Exchange::begin(Box::new(mad), self.timing.interval, self.timing.retries, now)
     }
@@ -301,12 +301,6 @@ impl Connection {
             remote_communication_id: self.remote_id,
             private_data,
         };
-        emit(&Message::DisconnectReply(reply), tid)
+        Message::DisconnectReply(reply).datagram(tid)
     }
-}
-
-fn emit(message: &Message, transaction_id: u64) -> [u8; MAD_SIZE] {
-    let mut mad = [0; MAD_SIZE];
-    message.emit(transaction_id, &mut mad);
-    mad
 }

@@ -3,7 +3,7 @@
 //! The side that was asked remembers for a while what it has said. The REQ may come again, because
 //! the REJ got lost or the network doubles, and is not to be taken for another attempt.
 
-use super::{Connection, Event, Outbox, SERVICE_TIMEOUT, State, WrongState, emit};
+use super::{Connection, Event, Outbox, SERVICE_TIMEOUT, State, WrongState};
 use crate::mad::MAD_SIZE;
 use crate::message::{
     AdditionalInformation, Message, MessageRejected, PrivateData, Reason, Reject,
@@ -115,6 +115,6 @@ impl Connection {
             additional_information,
             private_data,
         };
-        emit(&Message::Reject(reject), self.transaction_id)
+        Message::Reject(reject).datagram(self.transaction_id)
     }
 }

@@ -152,8 +152,7 @@ impl Manager {
             status: AlternatePathStatus::NOT_SUPPORTED,
             ..AlternatePathResponse::default()
         };
-        let mut mad = [0; MAD_SIZE];
-        Message::AlternatePathResponse(response).emit(header.transaction_id, &mut mad);
+        let mad = Message::AlternatePathResponse(response).datagram(header.transaction_id);
         self.messages.push_back((self.connections[&id].path, mad));
     }
 }
@@ -167,7 +166,5 @@ pub fn refuse_request(header: &Header, request: &Request, reason: Reason) -> [u8
         reason,
         ..Reject::default()
     };
-    let mut mad = [0; MAD_SIZE];
-    Message::Reject(reject).emit(header.transaction_id, &mut mad);
-    mad
+    Message::Reject(reject).datagram(header.transaction_id)
 }

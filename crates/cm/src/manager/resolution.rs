@@ -64,8 +64,7 @@ impl Manager {
     ) -> Result<u32, WrongState> {
         let id = self.new_id()?;
         let request = ServiceRequest { request_id: id, ..request };
-        let mut mad = [0; MAD_SIZE];
-        Message::ServiceRequest(request).emit(transaction_id(id), &mut mad);
+        let mad = Message::ServiceRequest(request).datagram(transaction_id(id));
         self.messages.push_back((path, mad));
         let exchange = Exchange::begin(Box::new(mad), interval, retries, now);
         self.keep_resolution(id, Resolution::Asking { exchange, path });
@@ -214,7 +213,5 @@ pub fn answer_question(
 ) -> [u8; MAD_SIZE] {
     let reply =
         ServiceReply { request_id: request.request_id, service_id: request.service_id, ..reply };
-    let mut mad = [0; MAD_SIZE];
-    Message::ServiceReply(reply).emit(transaction_id, &mut mad);
-    mad
+    Message::ServiceReply(reply).datagram(transaction_id)
 }

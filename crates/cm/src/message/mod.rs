@@ -164,6 +164,13 @@ impl Message {
         })
     }
 
+    /// The datagram that carries the message.
+    pub fn datagram(&self, transaction_id: u64) -> [u8; MAD_SIZE] {
+        let mut mad = [0; MAD_SIZE];
+        self.emit(transaction_id, &mut mad);
+        mad
+    }
+
     /// Writes the message and its header over all of a datagram.
     pub fn emit(&self, transaction_id: u64, mad: &mut [u8; MAD_SIZE]) {
         let (attribute_id, attribute_modifier, body) = self.emit_body();
