@@ -1,6 +1,6 @@
 //! What becomes of a message that has come.
 
-use super::{Entry, Manager, News};
+use super::{Entry, Listener, Manager, News, Place};
 use crate::connection::{Connection, Outbox};
 use crate::mad::{Header, MAD_SIZE};
 use crate::message::{
@@ -134,10 +134,13 @@ impl Manager {
 
     /// The listener for a service at an address; one for that address before one for all.
     pub(super) fn find_listener(&self, service: ServiceId, path: AddressVector) -> Option<u32> {
+        let takes = |listener: &Listener| {
+            listener.service_id == service && listener.place.takes(path.local)
+        };
         let listeners = self.listeners.iter().map(|(&id, listening)| (id, listening.listener));
-        let mut all = listeners.filter(|(_, listener)| listener.service_id == service);
-        let own = all.clone().find(|(_, listener)| listener.address == Some(path.local));
-        own.or_else(|| all.find(|(_, listener)| listener.address.is_none())).map(|(id, _)| id)
+        let mut all = listeners.filter(|(_, listener)| takes(listener));
+        let own = all.clone().find(|(_, listener)| matches!(listener.place, Place::One(_)));
+        own.or_else(|| all.next()).map(|(id, _)| id)
     }
 
     fn refuse(&mut self, header: &Header, request: &Request, reason: Reason, path: AddressVector) {

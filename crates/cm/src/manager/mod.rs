@@ -8,20 +8,23 @@
 
 mod arrivals;
 mod identifiers;
+mod listener;
 mod resolution;
 #[cfg(test)]
 mod tests;
 
 pub use arrivals::refuse_request;
 pub use identifiers::{IDENTIFIER_BITS, slot_of};
+pub use listener::{Listener, Place};
 pub use resolution::answer_question;
 
 use crate::connection::{Connection, Event, Outbox, WrongState};
 use crate::mad::MAD_SIZE;
-use crate::message::{Request, ServiceId, ServiceReply, ServiceRequest};
+use crate::message::{Request, ServiceReply, ServiceRequest};
 use crate::planted::{self, Planted};
 use converb_engine::{Address, AddressVector, Time};
 use identifiers::Identifiers;
+use listener::Listening;
 use resolution::Resolution;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -58,24 +61,6 @@ struct Entry {
     deadline: Time,
     /// Whose backlog it counts in, until the program has decided.
     listener: Option<u32>,
-}
-
-/// A listener, and how many of its connections wait for a decision.
-#[derive(Debug)]
-struct Listening {
-    listener: Listener,
-    waiting: usize,
-}
-
-/// Who is to be told of REQs.
-#[derive(Clone, Copy, Debug)]
-pub struct Listener {
-    /// For this service.
-    pub service_id: ServiceId,
-    /// To this address of ours; to all if there is none.
-    pub address: Option<Address>,
-    /// How many may wait for the program's decision; what comes then is dropped, and comes again.
-    pub backlog: usize,
 }
 
 /// What the program has to know.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::mad::Header;
-use crate::message::ServiceStatus;
 use crate::message::{
     AlternatePathStatus, LoadAlternatePath, Message, Path, PrivateData, Reason, Reject, Reply,
 };
+use crate::message::{ServiceId, ServiceStatus};
 use converb_wire::Qpn;
 use core::net::Ipv6Addr;
 
@@ -56,7 +56,7 @@ impl Hosts {
 
     fn listening(backlog: usize) -> Self {
         let mut hosts = Self::new();
-        hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog });
+        hosts.server.listen(Listener { service_id: SERVICE, place: Place::All, backlog });
         hosts
     }
 
@@ -166,17 +166,17 @@ fn many_connections_live_side_by_side_and_leave_nothing() {
 #[test]
 fn who_is_not_served_is_refused_at_once() {
     let mut hosts = Hosts::new();
-    let elsewhere = Listener { service_id: SERVICE, address: Some(address(9)), backlog: 8 };
+    let elsewhere = Listener { service_id: SERVICE, place: Place::One(address(9)), backlog: 8 };
     hosts.server.listen(elsewhere);
-    hosts.server.listen(Listener { service_id: ServiceId(5), address: None, backlog: 8 });
+    hosts.server.listen(Listener { service_id: ServiceId(5), place: Place::All, backlog: 8 });
     hosts.connect(1);
     hosts.deliver();
     assert_eq!(rejected(hosts.told()), Reason::INVALID_SERVICE_ID);
     assert_eq!(hosts.server.counters().unserved, 1);
     assert_eq!((hosts.client.connections(), hosts.server.connections()), (0, 0));
     // One for the address goes before one for all.
-    hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog: 8 });
-    let own = Listener { service_id: SERVICE, address: Some(address(2)), backlog: 8 };
+    hosts.server.listen(Listener { service_id: SERVICE, place: Place::All, backlog: 8 });
+    let own = Listener { service_id: SERVICE, place: Place::One(address(2)), backlog: 8 };
     let own = hosts.server.listen(own);
     hosts.connect(1);
     hosts.deliver();
@@ -259,7 +259,7 @@ fn all_that_a_peer_has_forgotten_of_a_queue_pair_ends() {
     let (first, _) = hosts.established(2);
     // The server's process is another one now, and has given the same queue pair away again.
     hosts.server = Manager::new(4, 7000);
-    hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog: 8 });
+    hosts.server.listen(Listener { service_id: SERVICE, place: Place::All, backlog: 8 });
     let (_, second) = hosts.established(2);
     let now = hosts.now;
     hosts.client.release(first, now);
@@ -396,7 +396,7 @@ fn questions_that_nobody_answers_end() {
     hosts.deliver();
     assert_eq!(status(&mut hosts), Some(ServiceStatus::INVALID_SERVICE_ID));
     // Who serves lets go; and a flood leaves room for no more than the backlog.
-    hosts.server.listen(Listener { service_id: SERVICE, address: None, backlog: 2 });
+    hosts.server.listen(Listener { service_id: SERVICE, place: Place::All, backlog: 2 });
     for _ in 0..10 {
         ask(&mut hosts);
     }

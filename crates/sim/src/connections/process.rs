@@ -2,7 +2,7 @@
 
 use super::plan::SECOND;
 use crate::dice::Dice;
-use converb_cm::manager::{Listener, Manager};
+use converb_cm::manager::{Listener, Manager, Place};
 use converb_cm::message::ServiceId;
 use converb_engine::Address;
 use core::fmt;
@@ -86,12 +86,12 @@ impl Process {
 
     /// The listener that is told: one for the address before one for all.
     pub fn listener(&self, service: ServiceId, address: Address) -> Option<u32> {
-        let of = |wanted: Option<Address>| {
+        let of = |wanted: Place| {
             let is_it =
-                |listener: &Listener| listener.service_id == service && listener.address == wanted;
+                |listener: &Listener| listener.service_id == service && listener.place == wanted;
             self.listeners.iter().find(|(_, listener)| is_it(listener)).map(|&(id, _)| id)
         };
-        of(Some(address)).or_else(|| of(None))
+        of(Place::One(address)).or_else(|| of(Place::All))
     }
 
     /// A pause before a decision: none, a moment, or longer than a peer waits unasked.

@@ -6,7 +6,7 @@ use super::plan::{MILLISECOND, SECOND};
 use super::process::Who;
 use super::world::{Happening, World, address, path};
 use crate::dice::Dice;
-use converb_cm::manager::Listener;
+use converb_cm::manager::{Listener, Place};
 use converb_cm::message::{Path, Request, ServiceId, ServiceRequest};
 use converb_wire::Qpn;
 
@@ -42,14 +42,14 @@ impl World {
         let is_own = self.dice.chance(400);
         let listener = Listener {
             service_id,
-            address: is_own.then_some(own),
+            place: if is_own { Place::One(own) } else { Place::All },
             backlog: self.dice.between(1, 3) as usize,
         };
         let others = self.hosts[who.host].processes.values().filter(|other| other.who != who);
         let is_taken = others.into_iter().any(|other| other.serves(service_id, own));
         let Some(process) = self.process(who) else { return Ok(()) };
         let is_alike = |(_, before): &(u32, Listener)| {
-            (before.service_id, before.address) == (service_id, listener.address)
+            (before.service_id, before.place) == (service_id, listener.place)
         };
         if is_taken || process.listeners.iter().any(is_alike) {
             return Ok(());
