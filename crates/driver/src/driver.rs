@@ -224,6 +224,10 @@ impl<P: Port, S: Facade> Driver<P, S> {
         mask: AttributeMask,
     ) -> Result<(), ModifyError> {
         self.use_now(queue_pair);
+        if mask.contains(AttributeMask::STATE) && ends(new.state) {
+            // An answer may wait for a request to go with.
+            self.kick(queue_pair);
+        }
         let result = self.modify_locked(queue_pair, new, mask);
         // What an error state flushes, and what others left while the lock was held.
         self.kick(queue_pair);
@@ -250,8 +254,7 @@ impl<P: Port, S: Facade> Driver<P, S> {
                 protocol.path = self.paths.0.lock().find(path.remote, destination);
             }
         }
-        let ends = matches!(new.state, State::Reset | State::Error);
-        if mask.contains(AttributeMask::STATE) && ends {
+        if mask.contains(AttributeMask::STATE) && ends(new.state) {
             self.say_farewell(protocol);
         }
         let result = self.with_environment(queue_pair, &keys, protocol, |queue_pair, env| {
@@ -299,4 +302,9 @@ impl<P: Port, S: Facade> Driver<P, S> {
         queue_pair.receives.clear();
         queue_pair.unfinished.store(0, std::sync::atomic::Ordering::Release);
     }
+}
+
+/// Whether a queue pair answers no more in a state.
+fn ends(state: State) -> bool {
+    matches!(state, State::Reset | State::Error)
 }

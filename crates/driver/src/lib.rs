@@ -13,6 +13,7 @@ mod facade;
 mod farewell;
 mod fork;
 mod listener;
+mod management;
 mod outgoing;
 mod paths;
 mod port;
