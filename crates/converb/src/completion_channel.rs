@@ -62,7 +62,10 @@ impl CompletionChannel {
         loop {
             let flags = fcntl_getfl(self.descriptor()).map_err(system)?;
             if !flags.contains(OFlags::NONBLOCK) {
-                driver.wait_event(&self.handle, &|| false);
+                let is_interrupted = driver.wait_event(&self.handle, &|| false);
+                if is_interrupted && crate::signals::may_interrupt() {
+                    return Err(system(rustix::io::Errno::INTR));
+                }
             }
             self.handle.signal().take().map_err(system)?;
             // The event of a queue that was destroyed meanwhile is gone.

@@ -39,6 +39,9 @@ pub struct Woken {
     pub by_request: bool,
     /// The signal of [`Port::wait_with`] is raised.
     pub by_signal: bool,
+    /// A handler that the program has for signals of the system ran meanwhile, in
+    /// [`Port::wait_with`].
+    pub by_handler: bool,
 }
 
 /// What to wait for.

@@ -220,6 +220,7 @@ impl World {
             let now = state.now;
             let post = &mut state.posts[node];
             let mut woken = Woken {
+                by_handler: false,
                 receivable: interest.receivable && !post.inbox.is_empty(),
                 sendable: interest.sendable && now >= post.full_until,
                 by_request: post.wakes != 0,

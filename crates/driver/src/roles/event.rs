@@ -18,9 +18,11 @@ const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 impl<P: Port, S: Facade> Driver<P, S> {
     /// Waits until the channel's signal is raised, draining the port meanwhile; the signal is
-    /// not taken. `give_up` is asked after each wake-up (a program may close its channel).
-    pub fn wait_event(&self, channel: &Channel<P::Signal, S>, give_up: &dyn Fn() -> bool) {
+    /// not taken. `give_up` is asked after each wake-up (a program may close its channel). Returns
+    /// early if a signal handler of the program's ran: then true.
+    pub fn wait_event(&self, channel: &Channel<P::Signal, S>, give_up: &dyn Fn() -> bool) -> bool {
         self.event_waiters.fetch_add(1, Ordering::AcqRel);
+        let mut is_interrupted = false;
         loop {
             self.port.mend();
             let mut look = self.drain();
@@ -39,12 +41,14 @@ impl<P: Port, S: Facade> Driver<P, S> {
             let sendable = self.outlet.is_blocked();
             let interest = Interest { receivable, sendable, timeout };
             let woken = self.port.wait_with(channel.signal(), interest);
-            if woken.by_signal {
+            is_interrupted = woken.by_handler && !woken.by_signal;
+            if woken.by_signal || is_interrupted {
                 break;
             }
         }
         self.event_waiters.fetch_sub(1, Ordering::AcqRel);
         // The progress thread looks again within its pause, a millisecond at most.
+        is_interrupted
     }
 
     /// When the next clock has to be looked at.

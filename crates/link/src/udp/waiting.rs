@@ -44,7 +44,7 @@ impl Waker {
     pub(crate) fn wake(&self) {
         // It fails only when 2^64 waits are to end already, or the program has closed it: then
         // waits end by themselves.
-        if let Some(tokens) = self.tokens.get() {
+        if let Some(tokens) = self.tokens.get_open() {
             let _ = rustix::io::write(tokens, &1u64.to_ne_bytes());
         }
     }
@@ -154,6 +154,8 @@ pub(crate) fn wait(watched: &Watched<'_>, interest: Interest, timeout: Duration)
         let entries = &mut entries[..count];
         watched.counters.wait_calls.add(1);
         let result = poll_for(entries, left);
+        // Only who waits for the program has to know.
+        woken.by_handler = result == Err(Errno::INTR) && watched.signal.is_some();
         if result.is_ok() {
             for (index, entry) in entries.iter().enumerate() {
                 let events = entry.revents();
