@@ -136,8 +136,10 @@ impl fmt::Display for JoinError {
             Self::NoSlots { total, too_many_in_flight: true } => write!(
                 formatter,
                 "all {total} slots of this network namespace are in use, and there can be no \
-                 more because this user has too many descriptors in flight: end some programs, \
-                 also in other network namespaces"
+                 more because this user has too many descriptors in flight for the agent, which \
+                 has the limit of open files (ulimit -Hn) of the program that started it: end some \
+                 programs, also in other network namespaces, or, where that program's limit was \
+                 small, the agent (`converb agent stop --force`)"
             ),
             Self::Timeout(what) => write!(formatter, "{what}, and it took too long"),
             Self::Protocol => formatter.write_str(

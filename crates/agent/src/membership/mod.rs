@@ -201,11 +201,16 @@ impl Membership {
         }
     }
 
-    /// A set of descriptors to watch, and a timer.
+    /// A set of descriptors to watch with a timer in it, which are told from others by numbers that
+    /// nobody else has (see [`Kept`]).
     fn new_watch() -> Result<(OwnedFd, OwnedFd), Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok((epoll, timerfd_create(TimerfdClockId::Monotonic, flags)?))
+        let timer = converb_link::raise(timerfd_create(TimerfdClockId::Monotonic, flags)?);
+        takeover::mark(&timer)?;
+        let data = epoll::EventData::new_u64(MARK_OF_SET);
+        epoll::add(&epoll, &timer, data, epoll::EventFlags::IN)?;
+        Ok((epoll, timer))
     }
 
     /// What goes with a hello.
@@ -220,6 +225,9 @@ impl Membership {
         Role::Rejoin { group, slots, wants_descriptors, is_carried }
     }
 }
+
+/// Stands in the set that a membership watches, and larger than all else there.
+const MARK_OF_SET: u64 = 0xfed5_c04e_7b00_0001;
 
 impl Drop for Membership {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@
 //! Each step is short and none waits, since the thread that takes them also moves packets; the
 //! longest is to start a process, a millisecond or two.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -287,11 +287,9 @@ impl Membership {
         let _ = self.watch_all();
     }
 
-    /// Puts the connection and the timer into the set that is watched.
+    /// Puts the connection and the bell into the set that is watched.
     pub(super) fn watch_all(&self) -> Result<(), Errno> {
-        let (epoll, timer) = (self.epoll.get(), self.timer.get());
-        let (epoll, timer) = epoll.zip(timer).ok_or(Errno::BADF)?;
-        epoll::add(epoll, timer, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        let epoll = self.epoll.get().ok_or(Errno::BADF)?;
         if let Some(bell) = self.rings.as_ref().and_then(Rings::missed_bell) {
             // If the program has closed it, packets of others are dropped from now on.
             let _ = epoll::add(epoll, bell, epoll::EventData::new_u64(2), epoll::EventFlags::IN);
@@ -333,9 +331,21 @@ impl Membership {
     /// Setting a timer also takes back that it has expired; zero switches it off.
     fn set_timer(&self, after: Duration) {
         let Some(timer) = self.timer.get() else { return };
-        let value = Timespec::try_from(after).unwrap_or_default();
-        let time = Itimerspec { it_interval: Timespec::default(), it_value: value };
         // It fails only if the program closed the timer; then there are no events either.
-        let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &time);
+        let _ = set(timer, after);
     }
 }
+
+/// Marks a new timer, so that it is told from others.
+pub(super) fn mark(timer: &OwnedFd) -> Result<(), Errno> {
+    set(timer.as_fd(), Duration::ZERO)
+}
+
+fn set(timer: BorrowedFd<'_>, after: Duration) -> Result<(), Errno> {
+    let value = Timespec::try_from(after).unwrap_or_default();
+    let time = Itimerspec { it_interval: MARK_OF_TIMER, it_value: value };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &time).map(|_| ())
+}
+
+/// An interval that nobody waits for: thirty years.
+const MARK_OF_TIMER: Timespec = Timespec { tv_sec: 983_045_071, tv_nsec: 192_837_465 };

@@ -158,7 +158,7 @@ impl RingSender {
             return false;
         }
         // It fails only if the number of unread rings is as large as it can be.
-        if let Some(bell) = self.bell.get() {
+        if let Some(bell) = self.bell.get_open() {
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
         true

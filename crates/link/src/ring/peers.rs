@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Passes packets on by rings.
@@ -29,7 +29,7 @@ pub struct Others {
     missed: SlotSet,
     /// Those of them that [`Others::take_missed`] has told already.
     told: SlotSet,
-    bell: Option<OwnedFd>,
+    bell: Kept,
 }
 
 /// A bit for each slot; numbers beyond are in no set.
@@ -53,18 +53,18 @@ impl Others {
     /// When there is no descriptor left.
     pub fn watched() -> Result<Self, Errno> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { bell: Some(crate::raise(bell)), ..Self::default() })
+        Ok(Self { bell: Kept::new(bell), ..Self::default() })
     }
 
     /// Readable when [`Others::take_missed`] has something new to tell. `None` for those that are
     /// not [`watched`](Self::watched).
     pub fn missed_bell(&self) -> Option<BorrowedFd<'_>> {
-        self.bell.as_ref().map(AsFd::as_fd)
+        self.bell.get()
     }
 
     /// The slots that packets came for in vain, each once until [`Others::tell_again`].
     pub fn take_missed(&self) -> Vec<u16> {
-        if let Some(bell) = &self.bell {
+        if let Some(bell) = self.bell.get_open() {
             // With nothing to read it is quiet already.
             let _ = rustix::io::read(bell, &mut [0u8; 8]);
         }
@@ -92,7 +92,7 @@ impl Others {
         let bit = 1 << (slot % 64);
         if set.load(Ordering::Relaxed) & bit == 0
             && set.fetch_or(bit, Ordering::Relaxed) & bit == 0
-            && let Some(bell) = &self.bell
+            && let Some(bell) = self.bell.get_open()
         {
             // It fails only if the program has closed it; then the slot stays without a ring.
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
