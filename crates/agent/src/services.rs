@@ -156,6 +156,11 @@ impl Services {
         }
     }
 
+    /// For how many of them somebody listens.
+    pub fn listeners(&self) -> usize {
+        self.taken.values().flatten().filter(|taken| taken.service.is_listening).count()
+    }
+
     /// The member that listens for a service at one of the host's addresses: who serves at that
     /// address goes before who serves at all.
     pub fn find(&self, id: ServiceId, ip: Ipv6Addr, scope: u32) -> Option<u64> {

@@ -78,6 +78,7 @@ fn as_json(status: &Status) -> Value {
             "is_successor": agent.is_successor,
             "management_datagrams": agent.management_datagrams,
             "management_drops": agent.management_drops,
+            "listeners": agent.listeners,
         },
         "members": members_as_json(&status.members),
     })
@@ -114,6 +115,9 @@ fn in_words(status: &Status) -> String {
     );
     if agent.too_many_in_flight {
         text += "there can be no more slots: this user has too many descriptors in flight\n";
+    }
+    if agent.listeners > 0 {
+        text += &format!("listeners (rdma_cm): {}\n", agent.listeners);
     }
     if status.members.is_empty() {
         text + "no program uses it\n"

@@ -142,6 +142,8 @@ pub struct StatusReply {
     pub management_datagrams: u64,
     /// Those of them that were dropped, for every reason.
     pub management_drops: u64,
+    /// Services for which a member listens.
+    pub listeners: u32,
 }
 
 /// The counters of one device: those of dead members and of the living ones together.
@@ -319,6 +321,7 @@ impl StatusReply {
         writer.u8(u8::from(self.too_many_in_flight) | u8::from(self.is_successor) << 1);
         writer.u64(self.management_datagrams);
         writer.u64(self.management_drops);
+        writer.u32(self.listeners);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -339,6 +342,7 @@ impl StatusReply {
         status.is_successor = flags & 2 != 0;
         status.management_datagrams = reader.u64()?;
         status.management_drops = reader.u64()?;
+        status.listeners = reader.u32()?;
         Ok(status)
     }
 }

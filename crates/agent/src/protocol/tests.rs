@@ -79,6 +79,7 @@ fn replies() -> Vec<Reply> {
             is_successor: false,
             management_datagrams: 9,
             management_drops: 8,
+            listeners: 9,
         }),
         Reply::Members(MembersReply {
             total: 700,

@@ -29,19 +29,42 @@ impl Agent {
     /// Handles what has arrived for queue pair 1.
     pub(super) fn handle_management(&mut self) {
         for datagram in self.management.receive() {
-            let Ok((header, message)) = Message::parse(&datagram.mad) else {
+            self.route(datagram, true);
+        }
+    }
+
+    /// Hands a datagram to whose it is, or answers; a request may wait before that.
+    pub(super) fn route(&mut self, datagram: ManagementDatagram, may_wait: bool) {
+        let Ok((header, message)) = Message::parse(&datagram.mad) else {
+            self.management.count_unserved();
+            return;
+        };
+        match self.whose(&message, datagram.local) {
+            Whose::Member(number) => self.deliver(number, datagram),
+            Whose::Perhaps => self.management.count_unserved(),
+            Whose::Nobody => {
+                let is_request =
+                    matches!(message, Message::Request(_) | Message::ServiceRequest(_));
+                let datagram = if may_wait && is_request && !self.members.is_empty() {
+                    let now = self.now();
+                    match self.held.keep(datagram, now) {
+                        Ok(()) => return,
+                        Err(datagram) => datagram,
+                    }
+                } else {
+                    datagram
+                };
                 self.management.count_unserved();
-                continue;
-            };
-            match self.whose(&message, datagram.local) {
-                Whose::Member(number) => self.deliver(number, datagram),
-                Whose::Perhaps => self.management.count_unserved(),
-                Whose::Nobody => {
-                    self.management.count_unserved();
-                    self.answer_for_nobody(&datagram, &header, &message);
-                }
+                self.answer_for_nobody(&datagram, &header, &message);
             }
         }
+    }
+
+    /// Whether somebody serves what a request asks for.
+    pub(super) fn is_served(&self, datagram: &ManagementDatagram) -> bool {
+        Message::parse(&datagram.mad).is_ok_and(|(_, message)| {
+            matches!(self.whose(&message, datagram.local), Whose::Member(_))
+        })
     }
 
     /// A member takes a service.
@@ -56,6 +79,9 @@ impl Agent {
         {
             // One that does not hear it asks again.
             let _ = transfer::send(connection, &Reply::Served { token, served }.emit(), &[]);
+        }
+        if service.is_listening {
+            self.try_held();
         }
     }
 

@@ -50,7 +50,12 @@ impl Agent {
     /// Serves until there is no reason to go on.
     pub(super) fn run(&mut self) -> Result<(), Errno> {
         while !self.is_stopping {
-            let deadlines = [self.expire_members(), self.expire_visitors(), self.idle_deadline()];
+            let deadlines = [
+                self.expire_members(),
+                self.expire_visitors(),
+                self.expire_held(),
+                self.idle_deadline(),
+            ];
             let now = self.now();
             if self.idle_deadline().is_some_and(|deadline| deadline <= now) {
                 // Whoever connected in this moment is still served; who comes later finds nobody

@@ -12,6 +12,7 @@ mod carrying;
 mod dispatch;
 mod events;
 mod heirs;
+mod held;
 mod holder;
 mod management;
 mod members;
@@ -40,6 +41,7 @@ use crate::slots::Slots;
 use crate::table::Table;
 use crate::vault::Vault;
 use carrying::Carriage;
+use held::Held;
 use management::Management;
 use members::Member;
 use visitors::Visitor;
@@ -62,6 +64,7 @@ struct Agent {
     visitors: BTreeMap<u64, Visitor>,
     /// From the first member on whose datagrams are carried.
     carriage: Option<Carriage>,
+    held: Held,
     last_number: u64,
     started: Instant,
     idle_since: Duration,

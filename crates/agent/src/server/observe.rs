@@ -51,6 +51,7 @@ impl Agent {
             is_successor: self.is_successor,
             management_datagrams,
             management_drops,
+            listeners: self.services.listeners() as u32,
         }
     }
 

@@ -13,6 +13,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::events::Source;
+use super::held::Held;
 use super::management::Management;
 use super::members::find_alive;
 use super::{Agent, Outcome, Report, holder};
@@ -214,6 +215,7 @@ impl Agent {
             members: BTreeMap::new(),
             visitors: BTreeMap::new(),
             carriage: None,
+            held: Held::default(),
             last_number: 0,
             started: Instant::now(),
             idle_since: Duration::ZERO,
