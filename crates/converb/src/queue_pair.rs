@@ -37,6 +37,19 @@ impl Default for Capacities {
     }
 }
 
+impl Capacities {
+    /// With room for inline data where adapters have it for nothing: in the place of the
+    /// scatter-gather entries. Programs send a few bytes inline without having asked for it.
+    fn with_usual_inline(self) -> Self {
+        let usual = self.send_entries.saturating_mul(ENTRY_BYTES);
+        let usual = usual.min(DeviceAttributes::ALL.max_inline_bytes);
+        Self { inline_bytes: self.inline_bytes.max(usual), ..self }
+    }
+}
+
+/// A scatter-gather entry in a work request: address, length and key.
+const ENTRY_BYTES: u32 = 16;
+
 /// What a queue pair is created with.
 #[derive(Clone, Debug)]
 pub struct QueuePairOptions {
@@ -94,6 +107,8 @@ impl QueuePair {
         options: QueuePairOptions,
     ) -> Result<Arc<Self>, Error> {
         let limits = DeviceAttributes::ALL;
+        let options =
+            QueuePairOptions { capacities: options.capacities.with_usual_inline(), ..options };
         let capacities = options.capacities;
         if capacities.sends > limits.max_work_requests
             || capacities.receives > limits.max_work_requests
