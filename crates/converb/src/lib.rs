@@ -1,8 +1,8 @@
 //! RDMA without the NIC: devices made of network interfaces, and a safe interface to them.
 //!
 //! This crate owns what a program sees of RDMA: devices and their ports, contexts, protection
-//! domains, memory regions, completion queues, queue pairs. It joins the network when the first
-//! object needs it (`runtime.rs`) and leaves moving packets to the driver. It never exports a C
+//! domains, memory regions, completion queues, queue pairs, and connections by address (`cm/`). It
+//! joins the network when the first object needs it (`runtime.rs`) and leaves moving packets to the driver. It never exports a C
 //! symbol (that is `converb-abi`) and keeps no thread before it needs one. Read `device.rs` next,
 //! then `context.rs` and `runtime.rs`; `examples/` shows it in use.
 
@@ -10,6 +10,7 @@ mod around_fork;
 mod attributes;
 mod carried;
 mod chaos;
+pub mod cm;
 mod completion_channel;
 mod completion_queue;
 mod context;

@@ -11,6 +11,7 @@ mod reliances;
 mod standing_by;
 
 use crate::chaos::{self, Chaotic};
+use crate::cm::Switchboard;
 use crate::counters::Published;
 use crate::error::Error;
 use crate::fork::ForkWord;
@@ -58,6 +59,7 @@ pub(crate) struct Runtime {
     is_whole: AtomicBool,
     /// Held by who takes over a queue pair.
     taking_over: Mutex<()>,
+    connections: Switchboard,
 }
 
 /// How long a thread of the program's may be held up to fetch slots again that the program has
@@ -137,6 +139,10 @@ impl Runtime {
         &self.membership
     }
 
+    pub(crate) const fn connections(&self) -> &Switchboard {
+        &self.connections
+    }
+
     /// # Errors
     /// `Forked` in a child of the process that made it.
     pub(crate) fn check(&self) -> Result<&Arc<Driver>, Error> {
@@ -202,6 +208,8 @@ impl Runtime {
             driver.inherit_keys(&inherited.driver);
         }
         let id = driver.port().random();
+        let slot = membership.slot_numbers().first().copied().unwrap_or_default();
+        let connections = Switchboard::new(slot, driver.port().random());
         crate::around_fork::watch();
         Ok(Self {
             driver,
@@ -218,6 +226,7 @@ impl Runtime {
             inherited,
             is_whole: AtomicBool::new(false),
             taking_over: Mutex::new(()),
+            connections,
         })
     }
 

@@ -1,5 +1,5 @@
-//! The thread that looks after everything but packets: the agent, the rings and letters of other
-//! processes, and the counters.
+//! The thread that looks after everything but packets: the agent, connections, the rings and letters
+//! of other processes, and the counters.
 
 use super::{Runtime, spawn};
 use crate::heritage;
@@ -50,7 +50,9 @@ impl Runtime {
                 .chain([descriptor])
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
-            let interval = Timespec { tv_sec: REFRESH_INTERVAL.as_secs() as i64, tv_nsec: 0 };
+            let rest = self.connections.rest(REFRESH_INTERVAL, &self.driver);
+            let interval =
+                Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
             match poll(&mut descriptors, Some(&interval)) {
                 Ok(0) => {}
                 Ok(_) => {
@@ -68,6 +70,7 @@ impl Runtime {
                 // the slots are fetched again.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
+            self.connections.serve(&self.membership, &self.driver);
         }
     }
 }

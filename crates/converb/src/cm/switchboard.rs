@@ -1,0 +1,140 @@
+//! All connections of a process: between its identifiers, its connection manager and the network.
+//!
+//! One lock, taken before that of an identifier, is held while the manager decides, while what it
+//! says leaves, and while identifiers get its news: so messages and events keep their order.
+
+use super::Identifier;
+use super::news;
+use crate::runtime::{Driver, Runtime};
+use converb_agent::{Membership, Service};
+use converb_cm::manager::Manager;
+use converb_cm::packet::{self, GENERAL_SERVICES, PACKET_BYTES};
+use converb_driver::Port;
+use converb_engine::{AddressVector, Time};
+use converb_wire::Psn;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The connections of a process.
+pub(crate) struct Switchboard {
+    core: Mutex<Core>,
+    /// Until when the thread that stands by waits.
+    waits_until: AtomicU64,
+    /// The last port that was picked for who asks.
+    last_port: AtomicU16,
+}
+
+/// What the lock guards.
+pub(super) struct Core {
+    pub(super) manager: Manager,
+    /// By the manager's names.
+    pub(super) listeners: BTreeMap<u32, Arc<Identifier>>,
+    /// By the manager's names, which connections and questions have together.
+    pub(super) named: BTreeMap<u32, Arc<Identifier>>,
+    /// Of the next packet of queue pair 1.
+    psn: Psn,
+}
+
+/// Ports of those who only ask: nobody comes to them, so they are known to this process alone.
+const PICKED: core::ops::RangeInclusive<u16> = 32_768..=60_999;
+
+impl Switchboard {
+    pub(crate) fn new(slot: u16, random: u64) -> Self {
+        Self {
+            core: Mutex::new(Core {
+                manager: Manager::new(slot, random as u32),
+                listeners: BTreeMap::new(),
+                named: BTreeMap::new(),
+                psn: Psn::new((random >> 32) as u32),
+            }),
+            last_port: AtomicU16::new((random >> 48) as u16),
+            waits_until: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something, and what follows from it.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut Core, Time) -> T) -> Option<T> {
+        let runtime = Runtime::current()?;
+        let mut core = self.lock();
+        let result = what(&mut core, runtime.driver().port().now());
+        core.settle(runtime.driver());
+        let deadline = core.manager.deadline();
+        if deadline.nanoseconds() < self.waits_until.load(Ordering::Relaxed) {
+            runtime.membership().wake();
+        }
+        Some(result)
+    }
+
+    /// Takes what has come for queue pair 1, and does what is due.
+    pub(crate) fn serve(&self, membership: &Membership, driver: &Driver) {
+        let datagrams = membership.take_management();
+        let now = driver.port().now();
+        if datagrams.is_empty() && self.waits_until.load(Ordering::Relaxed) > now.nanoseconds() {
+            return;
+        }
+        let mut core = self.lock();
+        for datagram in datagrams {
+            let path = AddressVector {
+                local: datagram.local,
+                remote: datagram.source,
+                traffic_class: datagram.traffic_class,
+                hop_limit: HOP_LIMIT,
+                flow_label: 0,
+                service_level: 0,
+            };
+            core.manager.handle(&datagram.mad, path, now);
+            core.settle(driver);
+        }
+        core.manager.expire(now);
+        core.settle(driver);
+    }
+
+    /// A port for who asks.
+    pub(super) fn pick_port(&self) -> u16 {
+        let length = PICKED.end() - PICKED.start() + 1;
+        PICKED.start() + self.last_port.fetch_add(1, Ordering::Relaxed) % length
+    }
+
+    /// A port that the agent has given is free again.
+    pub(super) fn give_back(&self, port: Service) {
+        if let Some(runtime) = Runtime::current() {
+            runtime.membership().serve_no_more(port);
+        }
+    }
+
+    /// How long nothing will be due, for the thread that is about to wait; at most `most`.
+    pub(crate) fn rest(&self, most: Duration, driver: &Driver) -> Duration {
+        let core = self.lock();
+        let now = driver.port().now();
+        let until = core.manager.deadline().min(now + most);
+        self.waits_until.store(until.nanoseconds(), Ordering::Relaxed);
+        until.since(now)
+    }
+}
+
+/// Of packets between communication managers.
+pub(super) const HOP_LIMIT: u8 = 64;
+
+impl Core {
+    /// Lets messages leave and identifiers know.
+    fn settle(&mut self, driver: &Driver) {
+        loop {
+            while let Some((path, mad)) = self.manager.take_message() {
+                let psn = self.psn;
+                self.psn = psn.plus(1);
+                // What finds no room is lost, and asked for again.
+                driver.send_packet(&path, GENERAL_SERVICES, PACKET_BYTES, |place| {
+                    packet::emit(&mad, psn, place);
+                });
+            }
+            let Some(news) = self.manager.take_news() else { return };
+            news::deliver(self, news, driver);
+        }
+    }
+}
