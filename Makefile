@@ -8,7 +8,7 @@ RELEASE := $(TARGET)/release
 LIBRARY := libconverb_verbs.so
 # The names that programs ask for. All are links to the one library: copies would be several
 # engines in one process.
-LINKS := libibverbs.so.1 libibverbs.so
+LINKS := libibverbs.so.1 libibverbs.so librdmacm.so.1 librdmacm.so
 # Where bash, zsh and fish look for what completes a command, in this order.
 COMPLETIONS := bash-completion/completions/converb zsh/site-functions/_converb \
 	fish/vendor_completions.d/converb.fish

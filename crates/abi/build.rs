@@ -31,14 +31,16 @@ fn main() {
 
 fn version_script() -> String {
     let mut script = String::new();
-    let mut parent = None;
-    for node in symbols::PUBLIC_NODES {
-        match parent {
-            None => writeln!(script, "{node} {{ }};"),
-            Some(parent) => writeln!(script, "{node} {{ }} {parent};"),
+    for nodes in [symbols::PUBLIC_NODES, symbols::CONNECTION_NODES] {
+        let mut parent = None;
+        for node in nodes {
+            match parent {
+                None => writeln!(script, "{node} {{ }};"),
+                Some(parent) => writeln!(script, "{node} {{ }} {parent};"),
+            }
+            .expect("writing to a string cannot fail");
+            parent = Some(node);
         }
-        .expect("writing to a string cannot fail");
-        parent = Some(node);
     }
     writeln!(script, "{} {{ }};", symbols::OWN_NODE).expect("writing to a string cannot fail");
     for abi in symbols::PRIVATE_ABIS {
@@ -49,7 +51,8 @@ fn version_script() -> String {
 
 fn exports() -> String {
     let mut code = String::new();
-    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS).chain(symbols::OWN) {
+    let tables = [symbols::PUBLIC, symbols::TWINS, symbols::OWN, symbols::CONNECTION];
+    for symbol in tables.into_iter().flatten() {
         code += &export(symbol.name, symbol.node, symbol.is_default, symbol.is_object, symbol.item);
     }
     for (name, node, symbol) in symbols::private_symbols() {

@@ -104,7 +104,7 @@ fn index_of(context: &Context, gid: &ibv_gid) -> Option<u8> {
     found.and_then(|(index, _)| u8::try_from(index).ok())
 }
 
-fn gid_of(address: &converb::Address) -> ibv_gid {
+pub(crate) fn gid_of(address: &converb::Address) -> ibv_gid {
     let raw = match address {
         converb::Address::Udp { ip, .. } => ip.octets(),
         converb::Address::Ethernet(_) | converb::Address::Lid(_) => [0; 16],

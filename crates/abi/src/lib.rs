@@ -1,4 +1,4 @@
-//! libibverbs.so.1 as one drop-in library over the `converb` crate.
+//! libibverbs.so.1 and librdmacm.so.1 as one drop-in library over the `converb` crate.
 //!
 //! This crate owns the C boundary: the exported symbols with their versions (`symbols/`), the
 //! layouts of what crosses it (`layout/`), and one thin function for each verb (`entry/`), which
@@ -30,6 +30,7 @@ mod posting;
 mod program_lock;
 mod rate;
 mod send_requests;
+mod socket_address;
 mod sysfs;
 mod wording;
 

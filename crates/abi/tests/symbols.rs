@@ -6,7 +6,7 @@ use std::process::Command;
 
 mod library;
 #[path = "../src/symbols/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod symbols;
 
 /// A definition as `readelf` prints it: `name@NODE`, or `name@@NODE` for the default version, and
@@ -20,7 +20,8 @@ fn table() -> BTreeSet<Definition> {
         let is_new = definitions.insert((format!("{name}{at}{node}"), is_object));
         assert!(is_new, "{name}{at}{node} is twice in the table");
     };
-    for symbol in symbols::PUBLIC.iter().chain(symbols::TWINS).chain(symbols::OWN) {
+    let tables = [symbols::PUBLIC, symbols::TWINS, symbols::OWN, symbols::CONNECTION];
+    for symbol in tables.into_iter().flatten() {
         add(symbol.name, symbol.node, symbol.is_default, symbol.is_object);
     }
     for (name, node, symbol) in symbols::private_symbols() {

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "libconverb_verbs.so";
 
 /// The names that programs ask for: in DT_NEEDED, and with dlopen.
-pub(crate) const NAMES: &[&str] = &["libibverbs.so.1", "libibverbs.so"];
+pub(crate) const NAMES: &[&str] =
+    &["libibverbs.so.1", "libibverbs.so", "librdmacm.so.1", "librdmacm.so"];
 
 /// The library of a `converb` binary.
 #[derive(Debug, PartialEq, Eq)]

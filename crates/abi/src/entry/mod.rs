@@ -7,6 +7,7 @@
 
 pub(crate) mod address;
 pub(crate) mod completion;
+pub(crate) mod connection;
 pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod fork;

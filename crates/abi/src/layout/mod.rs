@@ -1,4 +1,5 @@
-//! The structures that cross the boundary to C programs, exactly as verbs.h lays them out.
+//! The structures that cross the boundary to C programs, exactly as verbs.h and rdma_cma.h
+//! lay them out.
 //!
 //! Programs reach into them: much of verbs.h is inline code compiled into the program, which
 //! follows function pointers at fixed offsets. Names are those of verbs.h, so that a reader can
@@ -12,12 +13,14 @@
 mod definition;
 
 mod attributes;
+mod connection;
 mod context;
 mod device;
 mod objects;
 mod work;
 
 pub(crate) use attributes::*;
+pub(crate) use connection::*;
 pub(crate) use context::*;
 pub(crate) use device::*;
 pub(crate) use objects::*;

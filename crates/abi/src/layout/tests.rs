@@ -42,11 +42,12 @@ fn every_structure_is_laid_out_as_the_installed_header_has_it() {
         .chain(super::objects::layouts())
         .chain(super::work::layouts())
         .chain(super::attributes::layouts())
+        .chain(super::connection::layouts())
         .collect();
 
     let mut ours = String::new();
     let mut program = String::from(
-        "#include <infiniband/verbs.h>\n#include <stdio.h>\n#include <stddef.h>\nint main(void) {\n",
+        "#include <rdma/rdma_cma.h>\n#include <stdio.h>\n#include <stddef.h>\nint main(void) {\n",
     );
     for layout in &layouts {
         let kind = if layout.name == "ibv_gid" { "union" } else { "struct" };
@@ -98,7 +99,7 @@ fn run_c(program: &str) -> String {
         .expect("a C compiler is installed (apt-get install gcc)");
     assert!(
         compiler.status.success(),
-        "the program does not compile; is libibverbs-dev installed?\n{}",
+        "the program does not compile; are libibverbs-dev and librdmacm-dev installed?\n{}",
         String::from_utf8_lossy(&compiler.stderr)
     );
     let output = Command::new(&binary).output().expect("the program that was just built runs");

@@ -1,9 +1,11 @@
 //! `struct ibv_device`, kept for ever.
 
-use crate::layout::{_ibv_device_ops, NAME_MAX, PATH_MAX, ibv_device};
-use converb::Device;
+use super::{ContextObject, ProtectionDomainObject};
+use crate::guard::Errno;
+use crate::layout::{_ibv_device_ops, NAME_MAX, PATH_MAX, ibv_context, ibv_device, ibv_pd};
+use converb::{Context, Device};
 use core::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// `IBV_NODE_CA` and `IBV_TRANSPORT_IB`: what RoCE devices are.
 const NODE_CA: c_int = 1;
@@ -18,6 +20,14 @@ pub(crate) struct DeviceObject {
     /// follows; a null pointer is none of theirs.
     behind: [u64; 64],
     device: Arc<Device>,
+    shared: OnceLock<Shared>,
+}
+
+/// What all identifiers of a device have together, from the first one on and for ever.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared {
+    pub(crate) context: *mut ibv_context,
+    pub(crate) domain: *mut ibv_pd,
 }
 
 // SAFETY: the raw pointers inside are null or point to constant data; the rest is `Sync`.
@@ -32,23 +42,38 @@ static KNOWN: Mutex<Vec<&'static DeviceObject>> = Mutex::new(Vec::new());
 impl DeviceObject {
     /// The objects of all devices that there are now.
     pub(crate) fn list() -> Result<Vec<&'static Self>, converb::Error> {
-        let devices = Device::list()?;
+        Ok(Device::list()?.into_iter().map(Self::of).collect())
+    }
+
+    /// The object of a device.
+    pub(crate) fn of(device: Arc<Device>) -> &'static Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(devices
-            .into_iter()
-            .map(|device| {
-                let is_same = |object: &&&'static Self| {
-                    object.device.name() == device.name()
-                        && object.device.interface_index() == device.interface_index()
-                };
-                if let Some(object) = known.iter().find(is_same) {
-                    return *object;
-                }
-                let object: &'static Self = Box::leak(Box::new(Self::new(device)));
-                known.push(object);
-                object
-            })
-            .collect())
+        let is_same = |object: &&&'static Self| {
+            object.device.name() == device.name()
+                && object.device.interface_index() == device.interface_index()
+        };
+        if let Some(object) = known.iter().find(is_same) {
+            return object;
+        }
+        let object: &'static Self = Box::leak(Box::new(Self::new(device)));
+        known.push(object);
+        object
+    }
+
+    /// What identifiers of this device have together.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn shared(&'static self) -> Result<Shared, Errno> {
+        if let Some(shared) = self.shared.get() {
+            return Ok(*shared);
+        }
+        let context = Context::open(&self.device)?;
+        let context = ContextObject::allocate(self, context)?;
+        // SAFETY: the context was opened above.
+        let domain = unsafe { ProtectionDomainObject::allocate(context) };
+        // Of two threads the second's are left alone: programs may not see a context go.
+        Ok(*self.shared.get_or_init(|| Shared { context, domain: domain.cast() }))
     }
 
     fn new(device: Arc<Device>) -> Self {
@@ -66,7 +91,7 @@ impl DeviceObject {
         copy_text(&mut public.dev_name, &format!("uverbs{number}"));
         copy_text(&mut public.dev_path, &format!("/sys/class/infiniband_verbs/uverbs{number}"));
         copy_text(&mut public.ibdev_path, &format!("/sys/class/infiniband/{}", device.name()));
-        Self { public, behind: [0; 64], device }
+        Self { public, behind: [0; 64], device, shared: OnceLock::new() }
     }
 
     /// The object that a program's pointer means.

@@ -4,9 +4,11 @@
 //! with the built library and with the distribution's. Nothing here may use another module of the
 //! crate: the build script and the tests include these files by path.
 
+mod connection;
 mod private;
 mod public;
 
+pub use connection::{CONNECTION, CONNECTION_NODES};
 pub use private::PRIVATE;
 pub use public::{PUBLIC, TWINS};
 
