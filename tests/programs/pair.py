@@ -1,8 +1,10 @@
 """Runs a row: the server, the client once the server listens, and what must be true afterwards."""
 import os
 import re
+import signal
 import time
 
+from ask import ask_json
 from harness.outcome import Failure, tail
 
 # What no program may print, whatever its exit status.
@@ -73,6 +75,15 @@ class Bench:
         raise Failure("the %s ended with status %d before it listened on port %d"
                       % (server.label, server.wait(deadline), port))
 
+    def serving(self, namespace, server, deadline):
+        """Waits until a program listens by rdma_cm."""
+        while time.monotonic() < deadline and server.running():
+            status = ask_json(self, namespace, ["agent", "status"], "ready")
+            if (status.get("agent") or {}).get("listeners", 0) > 0:
+                return
+            time.sleep(0.05)
+        raise Failure("the %s does not listen" % server.label)
+
     def details(self):
         """The command lines and the ends of all outputs."""
         text = ""
@@ -84,6 +95,16 @@ class Bench:
                 if output.strip():
                     text += "[%s]\n%s\n" % (kind, tail(output))
         return text
+
+
+def end(server, deadline):
+    """Ends a server that serves for ever, and must still do so."""
+    if not server.running():
+        raise Failure("the %s ended with status %d" % (server.label, server.wait(deadline)))
+    server.popen.terminate()
+    if server.wait(deadline) not in (-signal.SIGTERM, 128 + signal.SIGTERM, 0):
+        raise Failure("the %s did not end by SIGTERM" % server.label)
+    check_never(server)
 
 
 def check_never(process):
@@ -125,7 +146,10 @@ def run_row(bench, row):
     if row.alone:
         judged = server
     else:
-        bench.listening(topology.server, row.port, server, deadline)
+        if row.connected:
+            bench.serving(topology.server, server, deadline)
+        else:
+            bench.listening(topology.server, row.port, server, deadline)
         words = [word.replace("@4", topology.server_v4).replace("@6", topology.server_v6)
                  for word in row.client]
         words = [word.replace("@file", scratch_file(bench, "client")) if "@file" in word else word
@@ -134,7 +158,10 @@ def run_row(bench, row):
                              environment=row.environment)
         processes.insert(0, judged)
     for process in processes:
-        bench.finish(process, deadline, row.status if process is judged else 0)
+        if row.forever and process is server:
+            end(server, deadline)
+        else:
+            bench.finish(process, deadline, row.status if process is judged else 0)
     if row.status == 0 and not row.alone:
         check_done(judged)
     for pattern in row.out:

@@ -11,7 +11,8 @@ server's addresses. `@file` is a writable file of 64 MiB, each side's own. Brace
 Options: `alone` (no client), `bare` (not under `converb run`), `timeout=SECONDS`, `port=N` (where
 the server listens; else what -p says, else 18515), `status=N`, `out=/REGEX/` (must be in the
 output of the client, or of a program that runs alone), `no=/REGEX/` (in nobody's), `run=OPTION`
-(for `converb run`), `exclusive` (nothing runs beside it), `#word` (a tag to filter by).
+(for `converb run`), `exclusive` (nothing runs beside it), `connected` (the server listens by
+rdma_cm), `forever` (the server lives on, and ends by SIGTERM), `#word` (a tag to filter by).
 
 A line `rows N` says how many rows there must be: a table that lost some does not pass.
 """
@@ -40,9 +41,9 @@ class Row:
         self.status = 0
         self.out, self.no, self.run, self.tags = [], [], [], []
         self.environment = {}
-        self.alone = self.bare = self.exclusive = False
+        self.alone = self.bare = self.exclusive = self.connected = self.forever = False
         for name, value in options:
-            if name in ("alone", "bare", "exclusive"):
+            if name in ("alone", "bare", "exclusive", "connected", "forever"):
                 setattr(self, name, True)
             elif name == "timeout":
                 self.timeout = float(value)
