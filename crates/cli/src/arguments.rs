@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// RDMA without the NIC: run RDMA programs on machines that have no RDMA hardware.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "converb", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -152,7 +152,7 @@ pub(crate) struct Run {
 
     /// Name of the first device, for programs that look for a name: `mlx5_0` gives mlx5_0, mlx5_1
     /// and so on, `mlx5_` gives mlx5_eth0 and mlx5_lo
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = device_name)]
     pub(crate) device_name: Option<String>,
 
     /// Lose, double, damage, delay or reorder packets on purpose: terms separated by commas, such
@@ -193,6 +193,20 @@ Examples:
 
 The program is told where to find Converb's libibverbs.so.1 (LD_LIBRARY_PATH, LD_PRELOAD); so are
 the programs that it starts. Exit status and signals are the program's own.";
+
+/// The text, if a device can have it for a name: it is a folder's in `/sys`, and fills a field of 64
+/// bytes with the name of its interface.
+fn device_name(text: &str) -> Result<String, String> {
+    let is_good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    if text.is_empty() || text.len() > DEVICE_NAME_MAX || !text.chars().all(is_good) {
+        return Err(format!(
+            "a device's name has up to {DEVICE_NAME_MAX} letters, digits, `_`, `-` and `.`"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+const DEVICE_NAME_MAX: usize = 40;
 
 /// The text, if it names faults.
 fn faults(text: &str) -> Result<String, converb::InvalidFaults> {
@@ -299,6 +313,17 @@ mod tests {
         assert!(refused(&twice).contains("multiple times"), "{}", refused(&twice));
         // The second is the program's own.
         run(&["converb", "run", "--device-name", "a", "prog", "--device-name", "b"]);
+        for bad in ["", "../../x", "a\nb", "a b", &"x".repeat(41)] {
+            let refusal = refused(&["converb", "run", "--device-name", bad, "prog"]);
+            assert!(refusal.contains("device"), "{refusal}");
+        }
+        run(&["converb", "run", "--device-name", "mlx5_0", "prog"]);
+    }
+
+    #[test]
+    fn the_usage_names_the_command() {
+        let refusal = refused(&["converb", "run", "--bogus", "prog"]);
+        assert!(!refusal.contains("converb-cli"), "{refusal}");
     }
 
     #[test]

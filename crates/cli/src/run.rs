@@ -27,6 +27,14 @@ pub(crate) fn run(run: &Run) -> Result<(), Failure> {
         )?;
     let library = library::find(&binary)?;
 
+    if binary.as_os_str().as_bytes().contains(&b':') {
+        return Err(Failure::new(format!(
+            "{} has a colon in its path, which separates folders where programs look for libraries: \
+             install it elsewhere (make install PREFIX=...)",
+            binary.display()
+        )));
+    }
+
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);
     if let Some(links) = library.links {
