@@ -56,7 +56,7 @@ pub use hostile::{message as read_hostile_message, page as read_hostile_page};
 pub use membership::{
     CarriedBy, JoinOptions, Letter, Membership, NotServed, PROGRAM_VARIABLE, Standing, Undelivered,
 };
-pub use protocol::LETTER_BYTES_MAX;
+pub use protocol::{LETTER_BYTES_MAX, ManagementDatagram};
 pub use selector::QPN_BITS_IN_SLOT;
 pub use server::{Inherited, Report, ServeError, ServeOptions, serve};
 pub use services::{At, Service};

@@ -10,6 +10,7 @@ mod join;
 mod rings;
 mod serving;
 mod takeover;
+mod testament;
 
 pub use carried::CarriedBy;
 pub use heirs::{Letter, Undelivered};
@@ -39,6 +40,7 @@ use join::{Granted, NotGranted, Shared, greet, join, offered};
 use rings::Rings;
 use serving::Serving;
 use takeover::Phase;
+use testament::Testament;
 
 /// What makes a process a member: its slots, and its part in keeping the group alive.
 ///
@@ -71,6 +73,7 @@ pub struct Membership {
     renewal: Renewal,
     letters: Letters,
     serving: Serving,
+    testament: Testament,
 }
 
 impl Membership {
@@ -112,6 +115,7 @@ impl Membership {
             renewal: Renewal::default(),
             letters: Letters::default(),
             serving: Serving::default(),
+            testament: Testament::default(),
         };
         membership.watch_all().map_err(system("events cannot be watched"))?;
         Ok(membership)
@@ -166,6 +170,7 @@ impl Membership {
                 Ok(Ok(granted)) => {
                     let slots = self.keep(granted)?;
                     self.serve_again();
+                    self.bequeath_again();
                     *phase = Phase::Served;
                     return Ok(slots);
                 }

@@ -218,12 +218,14 @@ impl Membership {
                     self.table.set(table);
                 }
                 self.serve_again();
+                self.bequeath_again();
                 Phase::Served
             }
             // The ends of pairs follow.
             Reply::CarriedWelcome(_) => {
                 self.renewal.call_no_more();
                 self.serve_again();
+                self.bequeath_again();
                 Phase::Served
             }
             Reply::Refused(Refusal::SlotLost) => {

@@ -1,6 +1,7 @@
 //! What a client says to the agent.
 
 use super::fields::{Malformed, Name, Reader, Writer};
+use super::services::ManagementDatagram;
 use super::{Header, LETTER_BYTES_MAX, SLOTS_PER_MEMBER_MAX};
 use crate::services::Service;
 
@@ -62,6 +63,19 @@ pub enum Request {
     ServeNoMore {
         /// The service, by its number and place.
         service: Service,
+    },
+    /// A member leaves word of what is to be said to the peer of one of its connections when it is no
+    /// more, in place of what it has left for that before. After a rejoin it says so again.
+    Remember {
+        /// The member's name for the connection.
+        id: u32,
+        /// What is to be said. Its source is the peer.
+        words: ManagementDatagram,
+    },
+    /// Nothing is to be said for a connection any more.
+    Forget {
+        /// The member's name for it.
+        id: u32,
     },
     /// Asks the agent to exit.
     Stop {
@@ -130,6 +144,8 @@ const LETTER: u16 = 9;
 const TAKE_OVER: u16 = 10;
 const SERVE: u16 = 11;
 const SERVE_NO_MORE: u16 = 12;
+const REMEMBER: u16 = 13;
+const FORGET: u16 = 14;
 
 const ROLE_JOIN: u8 = 0;
 const ROLE_REJOIN: u8 = 1;
@@ -183,6 +199,15 @@ impl Request {
                 header(SERVE_NO_MORE).write(&mut writer);
                 service.write(&mut writer);
             }
+            Self::Remember { id, words } => {
+                header(REMEMBER).write(&mut writer);
+                writer.u32(*id);
+                words.write(&mut writer);
+            }
+            Self::Forget { id } => {
+                header(FORGET).write(&mut writer);
+                writer.u32(*id);
+            }
             Self::Stop { force } => {
                 header(STOP).write(&mut writer);
                 writer.u8(u8::from(*force));
@@ -210,6 +235,11 @@ impl Request {
                 Ok(Self::Serve { token, service })
             }
             SERVE_NO_MORE => Ok(Self::ServeNoMore { service: Service::read(&mut reader)? }),
+            REMEMBER => {
+                let (id, words) = (reader.u32()?, ManagementDatagram::read(&mut reader)?);
+                Ok(Self::Remember { id, words })
+            }
+            FORGET => Ok(Self::Forget { id: reader.u32()? }),
             TAKE_OVER => Ok(Self::TakeOver { slot: reader.u16()? }),
             STOP => Ok(Self::Stop { force: reader.u8()? != 0 }),
             _ => Err(Malformed),

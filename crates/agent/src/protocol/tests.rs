@@ -35,9 +35,21 @@ fn requests() -> Vec<Request> {
         Request::ServeNoMore {
             service: service(At::One { ip: "fe80::1".parse().unwrap(), scope: 3 }),
         },
+        Request::Remember { id: 5, words: datagram() },
+        Request::Forget { id: 5 },
         Request::Stop { force: true },
         Request::Stop { force: false },
     ]
+}
+
+fn datagram() -> ManagementDatagram {
+    ManagementDatagram {
+        source: Address::Udp { ip: "::ffff:10.0.0.1".parse().unwrap(), scope: 0 },
+        local: Address::Udp { ip: "fe80::1".parse().unwrap(), scope: 3 },
+        traffic_class: 1,
+        hop_limit: 64,
+        mad: Box::new([9; MAD_SIZE]),
+    }
 }
 
 fn replies() -> Vec<Reply> {
@@ -58,13 +70,7 @@ fn replies() -> Vec<Reply> {
         Reply::Ring { slot: 3, generation: u64::MAX - 1 },
         Reply::Served { token: 7, served: Served::As(ServiceId(5)) },
         Reply::Served { token: 8, served: Served::InUse },
-        Reply::Management(ManagementDatagram {
-            source: Address::Udp { ip: "::ffff:10.0.0.1".parse().unwrap(), scope: 0 },
-            local: Address::Udp { ip: "fe80::1".parse().unwrap(), scope: 3 },
-            traffic_class: 1,
-            hop_limit: 64,
-            mad: Box::new([9; MAD_SIZE]),
-        }),
+        Reply::Management(datagram()),
         Reply::Status(StatusReply {
             pid: 1,
             uid: 2,

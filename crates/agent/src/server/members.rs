@@ -28,6 +28,9 @@ use crate::transfer;
 /// How long after a hang-up a living process may come back for its slots.
 const COME_BACK: Duration = Duration::from_secs(1);
 
+/// No message of a member's is longer.
+const MEMBERS_MESSAGE_MAX: usize = 512;
+
 /// How many datagrams to throw away at most when a slot changes hands; whoever sends faster than
 /// that finds queue pairs that do not exist, which is harmless.
 const DRAIN_MAX: usize = 65536;
@@ -196,7 +199,7 @@ impl Agent {
     pub(super) fn handle_connection(&mut self, number: u64) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let Presence::Connected(connection) = &member.presence else { return };
-        let mut buffer = [0; 64];
+        let mut buffer = [0; MEMBERS_MESSAGE_MAX];
         match transfer::receive(connection, &mut buffer) {
             Err(Errno::AGAIN) => {}
             Ok(received) if received.length > 0 => {
@@ -207,6 +210,10 @@ impl Agent {
                         self.give_ring(number, slot);
                     }
                     Ok(Request::Serve { token, service }) => self.serve_for(number, token, service),
+                    Ok(Request::Remember { id, words }) => {
+                        self.farewells.remember(number, id, words);
+                    }
+                    Ok(Request::Forget { id }) => self.farewells.forget(number, id),
                     Ok(Request::ServeNoMore { service }) => {
                         self.services.give_back(number, service.id, service.at);
                     }
@@ -244,6 +251,7 @@ impl Agent {
     fn remove_member(&mut self, number: u64) {
         let Some(member) = self.members.remove(&number) else { return };
         self.services.forget(number);
+        self.say_farewells_of(number);
         if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
             let _ = self.totals.fold(page);

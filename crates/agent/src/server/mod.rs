@@ -11,6 +11,7 @@ mod carried;
 mod carrying;
 mod dispatch;
 mod events;
+mod farewells;
 mod heirs;
 mod held;
 mod holder;
@@ -41,6 +42,7 @@ use crate::slots::Slots;
 use crate::table::Table;
 use crate::vault::Vault;
 use carrying::Carriage;
+use farewells::Farewells;
 use held::Held;
 use management::Management;
 use members::Member;
@@ -65,6 +67,7 @@ struct Agent {
     /// From the first member on whose datagrams are carried.
     carriage: Option<Carriage>,
     held: Held,
+    farewells: Farewells,
     last_number: u64,
     started: Instant,
     idle_since: Duration,

@@ -29,7 +29,9 @@ impl Agent {
             | Request::Letter { .. }
             | Request::TakeOver { .. }
             | Request::Serve { .. }
-            | Request::ServeNoMore { .. } => Reply::Refused(Refusal::Malformed),
+            | Request::ServeNoMore { .. }
+            | Request::Remember { .. }
+            | Request::Forget { .. } => Reply::Refused(Refusal::Malformed),
         }
     }
 

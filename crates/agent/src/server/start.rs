@@ -13,6 +13,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::events::Source;
+use super::farewells::Farewells;
 use super::held::Held;
 use super::management::Management;
 use super::members::find_alive;
@@ -216,6 +217,7 @@ impl Agent {
             visitors: BTreeMap::new(),
             carriage: None,
             held: Held::default(),
+            farewells: Farewells::default(),
             last_number: 0,
             started: Instant::now(),
             idle_since: Duration::ZERO,

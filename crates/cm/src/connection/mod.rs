@@ -117,6 +117,17 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongState;
 
+/// What is to be said for a process that is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Testament {
+    /// Nothing.
+    None,
+    /// REJ.
+    Reject,
+    /// DREQ.
+    Disconnect,
+}
+
 /// What a peer is asked to wait while the program decides: 17 s (MRA).
 const SERVICE_TIMEOUT: u8 = 22;
 impl Connection {
@@ -255,15 +266,28 @@ impl Connection {
         let _ = self.confirm_disconnect(PrivateData::EMPTY, now, out);
     }
 
-    /// What somebody else has to tell the peer if the process ends now: what it would have said
-    /// itself on letting go, or said already.
-    pub fn last_words(&self, now: Time) -> Vec<[u8; MAD_SIZE]> {
-        let mut out = Outbox::default();
+    /// What somebody else has to tell the peer if the process ends now, where the peer has no message
+    /// to send again that would be answered: what it would have said itself on letting go, or has said
+    /// already.
+    pub fn last_words(&self, now: Time) -> Option<[u8; MAD_SIZE]> {
         match &self.state {
-            State::DisconnectSent(exchange) => out.messages.push(*exchange.mad()),
-            _ => self.clone().release(now, &mut out),
+            State::DisconnectSent(exchange) => Some(*exchange.mad()),
+            State::ReplySent(_) | State::Established(_) => {
+                let mut out = Outbox::default();
+                self.clone().release(now, &mut out);
+                out.messages.pop()
+            }
+            _ => None,
         }
-        out.messages
+    }
+
+    /// Of which kind [`last_words`](Self::last_words) would be: they change when this does.
+    pub(crate) fn testament(&self) -> Testament {
+        match &self.state {
+            State::ReplySent(_) => Testament::Reject,
+            State::DisconnectSent(_) | State::Established(_) => Testament::Disconnect,
+            _ => Testament::None,
+        }
     }
 
     fn ask_for_time(&self, message_mraed: MessageMraed, out: &mut Outbox) {

@@ -110,7 +110,7 @@ impl Manager {
             return;
         }
         let connection = Connection::requested(id, header, request);
-        let entry = Entry { connection, path, deadline: Time::NEVER, listener: Some(listener) };
+        let entry = Entry::new(connection, path, Some(listener));
         self.connections.insert(id, entry);
         self.asked.insert(asked, id);
         self.news.push_back(News::Requested { listener, id, request: Box::new(*request), path });

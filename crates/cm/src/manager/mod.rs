@@ -18,7 +18,7 @@ pub use identifiers::{IDENTIFIER_BITS, slot_of};
 pub use listener::{Listener, Place};
 pub use resolution::answer_question;
 
-use crate::connection::{Connection, Event, Outbox, WrongState};
+use crate::connection::{Connection, Event, Outbox, Testament, WrongState};
 use crate::mad::MAD_SIZE;
 use crate::message::{Request, ServiceReply, ServiceRequest};
 use crate::planted::{self, Planted};
@@ -47,7 +47,9 @@ pub struct Manager {
     queue_pairs: BTreeSet<(Address, u32, u32)>,
     /// When something is due, and for which connection.
     deadlines: BTreeSet<(Time, u32)>,
-    messages: VecDeque<(AddressVector, [u8; MAD_SIZE])>,
+    /// The connections whose last words have changed.
+    testaments: BTreeSet<u32>,
+    messages: VecDeque<(AddressVector, Mad)>,
     news: VecDeque<News>,
     counters: Counters,
 }
@@ -61,7 +63,18 @@ struct Entry {
     deadline: Time,
     /// Whose backlog it counts in, until the program has decided.
     listener: Option<u32>,
+    testament: Testament,
 }
+
+impl Entry {
+    fn new(connection: Connection, path: AddressVector, listener: Option<u32>) -> Self {
+        let (deadline, testament) = (Time::NEVER, Testament::None);
+        Self { connection, path, deadline, listener, testament }
+    }
+}
+
+/// A management datagram.
+type Mad = [u8; MAD_SIZE];
 
 /// What the program has to know.
 #[derive(Debug)]
@@ -142,6 +155,7 @@ impl Manager {
             questions: BTreeMap::new(),
             queue_pairs: BTreeSet::new(),
             deadlines: BTreeSet::new(),
+            testaments: BTreeSet::new(),
             messages: VecDeque::new(),
             news: VecDeque::new(),
             counters: Counters::default(),
@@ -214,7 +228,7 @@ impl Manager {
         let request = Request { local_communication_id: id, ..request };
         let mut out = Outbox::default();
         let connection = Connection::request(request, transaction_id(id), now, &mut out);
-        let entry = Entry { connection, path, deadline: Time::NEVER, listener: None };
+        let entry = Entry::new(connection, path, None);
         self.connections.insert(id, entry);
         self.settle(id, out);
         Ok(id)
@@ -246,12 +260,17 @@ impl Manager {
     /// that it had made, or half made.
     pub fn last_words(&self, now: Time) -> Vec<(AddressVector, [u8; MAD_SIZE])> {
         let entries = self.connections.values();
-        let words = |entry: &Entry| {
-            let mads = entry.connection.last_words(now).into_iter();
-            let path = entry.path;
-            mads.map(move |mad| (path, mad)).collect::<Vec<_>>()
-        };
-        entries.flat_map(words).collect()
+        let words = |entry: &Entry| Some((entry.path, entry.connection.last_words(now)?));
+        entries.filter_map(words).collect()
+    }
+
+    /// A connection whose [last words](Self::last_words) have changed, for who keeps them elsewhere, and
+    /// what they are now.
+    pub fn take_testament(&mut self, now: Time) -> Option<(u32, Option<(AddressVector, Mad)>)> {
+        let id = self.testaments.pop_first()?;
+        let entry = self.connections.get(&id);
+        let words = entry.and_then(|it| Some((it.path, it.connection.last_words(now)?)));
+        Some((id, words))
     }
 
     fn new_id(&mut self) -> Result<u32, WrongState> {
@@ -303,6 +322,10 @@ impl Manager {
             if deadline < Time::NEVER {
                 self.deadlines.insert((deadline, id));
             }
+        }
+        let testament = connection.testament();
+        if core::mem::replace(&mut entry.testament, testament) != testament {
+            self.testaments.insert(id);
         }
         let (peer, number) = (entry.path.remote, entry.connection.remote_qpn().value());
         if entry.connection.holds_queue_pair() {

@@ -6,7 +6,7 @@
 use super::Identifier;
 use super::news;
 use crate::runtime::{Driver, Runtime};
-use converb_agent::{Membership, Service};
+use converb_agent::{ManagementDatagram, Membership, Service};
 use converb_cm::manager::Manager;
 use converb_cm::packet::{self, GENERAL_SERVICES, PACKET_BYTES};
 use converb_driver::Port;
@@ -63,7 +63,7 @@ impl Switchboard {
         let runtime = Runtime::current()?;
         let mut core = self.lock();
         let result = what(&mut core, runtime.driver().port().now());
-        core.settle(runtime.driver());
+        core.settle(runtime.driver(), runtime.membership());
         let deadline = core.manager.deadline();
         if deadline.nanoseconds() < self.waits_until.load(Ordering::Relaxed) {
             runtime.membership().wake();
@@ -89,10 +89,10 @@ impl Switchboard {
                 service_level: 0,
             };
             core.manager.handle(&datagram.mad, path, now);
-            core.settle(driver);
+            core.settle(driver, membership);
         }
         core.manager.expire(now);
-        core.settle(driver);
+        core.settle(driver, membership);
     }
 
     /// A port for who asks.
@@ -109,7 +109,10 @@ impl Switchboard {
     }
 
     /// How long nothing will be due, for the thread that is about to wait; at most `most`.
-    pub(crate) fn rest(&self, most: Duration, driver: &Driver) -> Duration {
+    pub(crate) fn rest(&self, most: Duration, runtime: &Runtime) -> Duration {
+        let driver = runtime.driver();
+        // What did not fit into the connection to the agent fits soon.
+        let most = if runtime.membership().finish_testament() { most } else { most.min(SOON) };
         let core = self.lock();
         let now = driver.port().now();
         let until = core.manager.deadline().min(now + most);
@@ -118,12 +121,14 @@ impl Switchboard {
     }
 }
 
+const SOON: Duration = Duration::from_millis(10);
+
 /// Of packets between communication managers.
 pub(super) const HOP_LIMIT: u8 = 64;
 
 impl Core {
     /// Lets messages leave and identifiers know.
-    fn settle(&mut self, driver: &Driver) {
+    fn settle(&mut self, driver: &Driver, membership: &Membership) {
         loop {
             while let Some((path, mad)) = self.manager.take_message() {
                 let psn = self.psn;
@@ -133,8 +138,18 @@ impl Core {
                     packet::emit(&mad, psn, place);
                 });
             }
-            let Some(news) = self.manager.take_news() else { return };
+            let Some(news) = self.manager.take_news() else { break };
             news::deliver(self, news, driver);
+        }
+        while let Some((id, words)) = self.manager.take_testament(driver.port().now()) {
+            let words = words.map(|(path, mad)| ManagementDatagram {
+                source: path.remote,
+                local: path.local,
+                traffic_class: path.traffic_class,
+                hop_limit: path.hop_limit,
+                mad: Box::new(mad),
+            });
+            membership.bequeath(id, words);
         }
     }
 }

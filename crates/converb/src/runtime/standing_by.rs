@@ -50,7 +50,7 @@ impl Runtime {
                 .chain([descriptor])
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
-            let rest = self.connections.rest(REFRESH_INTERVAL, &self.driver);
+            let rest = self.connections.rest(REFRESH_INTERVAL, self);
             let interval =
                 Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
             match poll(&mut descriptors, Some(&interval)) {
