@@ -1,14 +1,16 @@
 """Connections by address that take more than a server and a client."""
 import os
 import signal
+import socket
+import struct
 import subprocess
 import time
 
-from ask import agent_pid
+from ask import agent_pid, ask_json
 from harness.outcome import Failure, tail
 from pair import end
 from . import Scenario
-from .packets import capture_words
+from .packets import capture_words, roce
 
 CLIENTS = 8
 
@@ -109,6 +111,99 @@ def on_the_wire(bench):
         raise Failure("tshark finds fault:\n" + listed)
 
 
+UD_SEND_ONLY = 0x64
+REQUEST_ATTRIBUTE = 0x0010
+# Of the listener that never answers, and of nobody.
+DEAF, NOBODY = 7300, 7301
+FLOOD = 100000
+
+
+def request(number, port, source, destination, malformed):
+    """A REQ from queue pair 1 to queue pair 1, as a transport packet without its CRC."""
+    identity = struct.pack(">I4xQQ8xI", number, 0x1060000 | port, 7, number % 0xFFFFF << 8 | 1)
+    header = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, number, REQUEST_ATTRIBUTE, 0, 0)
+    private = struct.pack(">BBH12x4s12x4s", 0, 0x40, 4711, source, destination)
+    body = identity.ljust(140, b"\0") + private.ljust(92, b"\0")
+    if malformed:
+        # Another version, attribute or class, or half of it.
+        header = bytearray(header)
+        header[(0, 17, 1)[number % 3]] ^= 0x55
+        body = body[:len(body) // 2] if number % 5 == 0 else body
+    deth = struct.pack(">II", 0x80010000, 1)
+    return roce.bth(UD_SEND_ONLY, 1, number & 0xFFFFFF) + deth + bytes(header) + body
+
+
+def flood(topology):
+    """Sends requests from one source, the most of them good, as fast as may be."""
+    source, destination = (socket.inet_aton(address)
+                           for address in (topology.ADDRESSES[1][0], topology.ADDRESSES[0][0]))
+
+    def run():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # The kernel leaves the identification at zero then, and sets DF.
+        sender.setsockopt(socket.IPPROTO_IP, 10, 3)
+        sender.connect((topology.ADDRESSES[0][0], roce.ROCE_PORT))
+        port = sender.getsockname()[1]
+        for number in range(1, FLOOD + 1):
+            wanted = DEAF if number % 2 else NOBODY
+            packet = request(number, wanted, source, destination, number % 8 == 0)
+            ip = roce.ipv4_header(source, destination, 8 + len(packet) + 4)
+            udp = roce.udp_header(port, len(packet) + 4)
+            try:
+                sender.send(packet + roce.icrc(ip, udp, packet))
+            except OSError:
+                # Whoever does not listen on that port says so.
+                pass
+        sender.close()
+
+    topology.client.inside(run)
+
+
+def resident_bytes(pid):
+    """How much memory a process has."""
+    with open("/proc/%d/statm" % pid) as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def flooded(bench):
+    """Requests from one source, 100,000 of them: memory stays bounded, what is connected goes on, and
+    whoever comes afterwards is served."""
+    topology = bench.topology
+    deadline = time.monotonic() + 120
+    deaf = bench.start(topology.server, ["deaf"], "deaf")
+    bench.serving(topology.server, deaf, deadline)
+    server = bench.start(topology.server, ["rping", "-s", "-P", "-V"], "server")
+    while ask_json(bench, topology.server, ["agent", "status"], "two")["agent"]["listeners"] < 2:
+        time.sleep(0.05)
+    talk = ["rping", "-c", "-a", topology.server_v4, "-V", "-C"]
+    bench.finish(bench.start(topology.client, talk + ["10"], "before"), deadline)
+    agent = agent_pid(bench, topology.server)
+    pids = {"agent": agent, "listener": deaf.pid}
+    before = {name: resident_bytes(pid) for name, pid in pids.items()}
+    meanwhile = bench.start(topology.client, talk + ["20000"], "meanwhile")
+    flood(topology)
+    if not meanwhile.running():
+        bench.finish(meanwhile, deadline)
+    for name, pid in pids.items():
+        grown = resident_bytes(pid) - before[name]
+        if grown > MEMORY_MAX:
+            raise Failure("the %s has grown by %d KiB" % (name, grown >> 10))
+    after = bench.start(topology.client, talk + ["10"], "after")
+    bench.finish(after, deadline)
+    bench.finish(meanwhile, deadline)
+    if agent_pid(bench, topology.server) != agent:
+        raise Failure("the agent did not live through it")
+    counted = ask_json(bench, topology.server, ["agent", "status"], "counted")["agent"]
+    if counted["management_drops"] < FLOOD // 16:
+        raise Failure("few drops are counted: %r" % counted)
+    end(server, deadline)
+    end(deaf, deadline)
+
+
+# What 4096 requests that wait and their answers may take.
+MEMORY_MAX = 32 << 20
+
+
 def shark(path, words):
     """What tshark prints of a capture."""
     done = subprocess.run(["tshark", "-n", "-r", path] + words, stdin=subprocess.DEVNULL,
@@ -122,4 +217,5 @@ SCENARIOS = [
     Scenario("a server for ever and eight clients (rdma_cm)", "lo veth1500", many_clients),
     Scenario("a listener survives its agent (rdma_cm)", "lo veth1500", survives_agent),
     Scenario("each message of a connection once (rdma_cm)", "veth1500", on_the_wire),
+    Scenario("a flood of requests (rdma_cm)", "veth1500", flooded),
 ]
