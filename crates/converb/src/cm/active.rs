@@ -144,6 +144,7 @@ impl Identifier {
         let terms = &inner.terms;
         let path = terms.path.ok_or(Error::Empty)?;
         Ok(message::Request {
+            enhanced: inner.local_ece,
             service_id: self.peers_service(inner)?,
             local_ca_guid,
             local_qpn: qpn,

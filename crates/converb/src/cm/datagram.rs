@@ -48,6 +48,7 @@ impl Identifier {
             let (qpn, _) = inner.of_queue_pair(parameters);
             let reply = ServiceReply {
                 status: ServiceStatus::VALID,
+                enhanced: inner.local_ece,
                 qpn,
                 qkey: inner.terms.queue_key,
                 private_data,

@@ -81,7 +81,7 @@ impl Identifier {
             }
         }
         if let Some(port) = port {
-            switchboard.give_back(port);
+            switchboard.give_back(self, port);
         }
     }
 

@@ -10,12 +10,11 @@ use crate::error::Error;
 use crate::memory_region::RuntimeRef;
 use crate::queue_pair::QueuePair;
 use crate::runtime::Runtime;
-use converb_agent::{NotServed, Service};
-use converb_cm::message;
+use converb_agent::Service;
+use converb_cm::message::{self, EnhancedConnection};
 use converb_engine::AddressVector;
 use converb_engine::iba;
 use converb_wire::{Psn, Qpn};
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -83,6 +82,9 @@ pub(super) struct Inner {
     pub(super) is_reusing: bool,
     pub(super) only_own_family: bool,
     pub(super) ack_timeout: Option<u8>,
+    /// What is offered to the peer beyond the specification, and what that has offered.
+    pub(super) local_ece: EnhancedConnection,
+    pub(super) remote_ece: EnhancedConnection,
     /// The runtime that it belongs to since it has a port or a peer.
     runtime: Option<RuntimeRef>,
 }
@@ -175,6 +177,8 @@ impl Identifier {
                 is_reusing: false,
                 only_own_family: false,
                 ack_timeout: None,
+                local_ece: EnhancedConnection::default(),
+                remote_ece: EnhancedConnection::default(),
                 runtime: None,
             }),
         })
@@ -277,6 +281,17 @@ impl Identifier {
         self.lock().queue_pair.upgrade()
     }
 
+    /// Offers the peer what two adapters of one vendor can do beyond the specification, with the next
+    /// request or answer (rdma_set_local_ece(3)).
+    pub fn offer(&self, enhanced: EnhancedConnection) {
+        self.lock().local_ece = enhanced;
+    }
+
+    /// What the peer has offered (rdma_get_remote_ece(3)).
+    pub fn offered(&self) -> EnhancedConnection {
+        self.lock().remote_ece
+    }
+
     /// Takes an address and a port (rdma_bind_addr(3)).
     ///
     /// # Errors
@@ -290,7 +305,8 @@ impl Identifier {
             }
             self.service_at(&inner, address, false)
         };
-        let (runtime, service) = serve(service)?;
+        let runtime = Runtime::get()?;
+        let service = runtime.connections().take_port(self, service)?;
         let mut inner = self.lock();
         let mut address = address;
         address.set_port(service.id.ip_port().map_or(0, |(_, port)| port));
@@ -365,17 +381,5 @@ impl Inner {
             Some(own) => (own.qpn(), own.options().shared_receives.is_some()),
             None => (parameters.qpn, parameters.has_shared_receives),
         }
-    }
-}
-
-/// Takes a service from the agent.
-pub(super) fn serve(service: Service) -> Result<(&'static Runtime, Service), Error> {
-    let runtime = Runtime::get()?;
-    let system = |code| Error::system("take a port")(io::Error::from_raw_os_error(code));
-    match runtime.membership().serve(service) {
-        Ok(service) => Ok((runtime, service)),
-        Err(NotServed::InUse) => Err(system(libc::EADDRINUSE)),
-        Err(NotServed::TooMany) => Err(system(libc::ENOBUFS)),
-        Err(NotServed::NoAnswer) => Err(system(libc::EAGAIN)),
     }
 }

@@ -16,8 +16,12 @@ mod event;
 mod identifier;
 mod news;
 mod passive;
+mod ports;
 mod switchboard;
 mod transition;
+
+/// What two adapters of one vendor agree on beyond the specification.
+pub use converb_cm::message::EnhancedConnection;
 
 pub use channel::EventChannel;
 pub use event::{ConnectionParameters, DatagramParameters, Event, EventKind, Parameters};

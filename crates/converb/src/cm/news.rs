@@ -116,6 +116,7 @@ fn requested(
     };
     {
         let mut inner = new.lock();
+        inner.remote_ece = request.enhanced;
         let terms = &mut inner.terms;
         terms.remote_qpn = request.local_qpn;
         terms.receive_psn = request.starting_psn;
@@ -175,6 +176,7 @@ fn resolved(identifier: &Arc<Identifier>, reply: Option<&ServiceReply>) {
         return;
     }
     inner.state = State::Connected;
+    inner.remote_ece = reply.enhanced;
     let Some(path) = inner.terms.path else { return };
     let event = Event::new(EventKind::Established, identifier);
     let parameters = DatagramParameters {
@@ -191,6 +193,7 @@ fn happened(identifier: &Arc<Identifier>, happening: Happening) {
     let event = |kind| Event::new(kind, identifier);
     let event = match happening {
         Happening::Replied(reply) => {
+            inner.remote_ece = reply.enhanced;
             inner.terms.remote_qpn = reply.local_qpn;
             inner.terms.receive_psn = reply.starting_psn;
             inner.terms.rnr_retry_count = reply.rnr_retry_count;

@@ -3,7 +3,7 @@
 use super::active::limited;
 use super::address::served_at;
 use super::event::ConnectionParameters;
-use super::identifier::{Identifier, State, serve};
+use super::identifier::{Identifier, State};
 use crate::attributes::DeviceAttributes;
 use crate::error::Error;
 use converb_cm::manager::Listener;
@@ -46,8 +46,8 @@ impl Identifier {
             inner.state = State::Listening;
             core.listeners.insert(listener, Arc::clone(self));
         });
-        match serve(service) {
-            Ok((_, service)) => {
+        match switchboard.take_port(self, service) {
+            Ok(service) => {
                 self.lock().port = Some(service);
                 Ok(())
             }
@@ -90,6 +90,7 @@ impl Identifier {
             let (local_qpn, srq) = inner.of_queue_pair(&parameters);
             let device = inner.device.as_ref().ok_or(Error::Empty)?;
             let reply = Reply {
+                enhanced: inner.local_ece,
                 local_qpn,
                 starting_psn: inner.terms.send_psn,
                 responder_resources: parameters.responder_resources,
@@ -126,6 +127,18 @@ impl Identifier {
     /// `Invalid` unless there is something to refuse, or for more than 148 bytes of private data (136
     /// where datagrams are meant).
     pub fn reject(&self, private_data: &[u8]) -> Result<(), Error> {
+        self.reject_for(Reason::CONSUMER_REJECT, private_data)
+    }
+
+    /// The same, for what was offered beyond the specification (rdma_reject_ece(3)).
+    ///
+    /// # Errors
+    /// As for [`reject`](Self::reject).
+    pub fn reject_offer(&self, private_data: &[u8]) -> Result<(), Error> {
+        self.reject_for(Reason::VENDOR_OPTION_NOT_SUPPORTED, private_data)
+    }
+
+    fn reject_for(&self, reason: Reason, private_data: &[u8]) -> Result<(), Error> {
         let too_long = |_| Error::Invalid("the private data is too long");
         let (switchboard, name) = self.named()?;
         let refused = if self.is_for_datagrams() {
@@ -135,7 +148,7 @@ impl Identifier {
             switchboard.with(|core, now| core.manager.answer(name, reply, now))
         } else {
             let private_data = PrivateData::new(private_data).map_err(too_long)?;
-            let (reason, none) = (Reason::CONSUMER_REJECT, AdditionalInformation::EMPTY);
+            let none = AdditionalInformation::EMPTY;
             switchboard.with(|core, now| {
                 core.manager.decide(name, |connection, out| {
                     connection.reject(reason, none, private_data, now, out)

@@ -5,8 +5,9 @@
 
 use super::Identifier;
 use super::news;
+use super::ports::Ports;
 use crate::runtime::{Driver, Runtime};
-use converb_agent::{ManagementDatagram, Membership, Service};
+use converb_agent::{ManagementDatagram, Membership};
 use converb_cm::manager::Manager;
 use converb_cm::packet::{self, GENERAL_SERVICES, PACKET_BYTES};
 use converb_driver::Port;
@@ -22,6 +23,7 @@ pub(crate) struct Switchboard {
     core: Mutex<Core>,
     /// Until when the thread that stands by waits.
     waits_until: AtomicU64,
+    pub(super) ports: Ports,
     /// The last port that was picked for who asks.
     last_port: AtomicU16,
 }
@@ -49,6 +51,7 @@ impl Switchboard {
                 named: BTreeMap::new(),
                 psn: Psn::new((random >> 32) as u32),
             }),
+            ports: Ports::default(),
             last_port: AtomicU16::new((random >> 48) as u16),
             waits_until: AtomicU64::new(0),
         }
@@ -99,13 +102,6 @@ impl Switchboard {
     pub(super) fn pick_port(&self) -> u16 {
         let length = PICKED.end() - PICKED.start() + 1;
         PICKED.start() + self.last_port.fetch_add(1, Ordering::Relaxed) % length
-    }
-
-    /// A port that the agent has given is free again.
-    pub(super) fn give_back(&self, port: Service) {
-        if let Some(runtime) = Runtime::current() {
-            runtime.membership().serve_no_more(port);
-        }
     }
 
     /// How long nothing will be due, for the thread that is about to wait; at most `most`.

@@ -42,7 +42,7 @@ unsafe fn said(parameters: *const rdma_conn_param, words: &[u8]) -> ConnectionPa
 
 /// # Safety
 /// There are that many bytes, or the pointer is null.
-unsafe fn bytes<'a>(data: *const c_void, length: u8) -> &'a [u8] {
+pub(super) unsafe fn bytes<'a>(data: *const c_void, length: u8) -> &'a [u8] {
     if data.is_null() {
         return &[];
     }

@@ -1,6 +1,7 @@
 //! Connections by address: the functions of librdmacm. They return -1 and set `errno`.
 
 pub(crate) mod endpoints;
+pub(crate) mod enhanced;
 pub(crate) mod establishing;
 pub(crate) mod events;
 pub(crate) mod identifiers;
