@@ -40,8 +40,8 @@ interop: ## run against Linux's rdma_rxe in a virtual machine (needs root)
 	@scripts/install-packages interop
 	@scripts/run-tests interop
 
-bench: ## measure ratios against plain UDP in the same run
-	@scripts/install-packages demo
+bench: ## measure ratios against plain sockets in the same run
+	@scripts/install-packages bench
 	@$(MAKE) --no-print-directory build
 	@bench/run
 

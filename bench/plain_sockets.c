@@ -1,9 +1,10 @@
-/* What plain UDP sockets can do on loopback: the figures that Converb's are divided by.
+/* What plain sockets can do on loopback: the figures that Converb's are divided by.
  *
- *   udp_baseline stream SEGMENT_BYTES SEGMENTS SECONDS   super-packets (GSO out, GRO in), one way
- *   udp_baseline pingpong BYTES SECONDS                  busy polling on both sides
+ *   plain_sockets stream SEGMENT_BYTES SEGMENTS SECONDS   super-packets (GSO out, GRO in), one way
+ *   plain_sockets pingpong BYTES SECONDS                  busy polling on both sides
+ *   plain_sockets connect COUNT                           TCP connections, one after the other
  *
- * Sockets are unconnected and probe the path MTU, as RoCEv2 needs it: the kernel then leaves the
+ * UDP sockets are unconnected and probe the path MTU, as RoCEv2 needs it: the kernel then leaves the
  * IPv4 identification at zero. Two processes, one line of JSON on standard output.
  */
 #define _GNU_SOURCE
@@ -41,7 +42,7 @@ struct shared {
 
 static void fail(const char *what)
 {
-    fprintf(stderr, "udp_baseline: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "plain_sockets: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
@@ -238,6 +239,41 @@ static void pingpong(int bytes, double seconds)
            samples[0] * 1e6);
 }
 
+/* A connection counts as made when the accepting side has said a word. */
+static void connections(int count)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET};
+    socklen_t length = sizeof here;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&here, length) ||
+        listen(listener, 128) || getsockname(listener, (struct sockaddr *)&here, &length))
+        fail("listen");
+    pid_t child = fork();
+    if (child < 0)
+        fail("fork");
+    if (child == 0) {
+        for (int n = 0; n < count; n++) {
+            int accepted = accept(listener, NULL, NULL);
+            if (accepted < 0 || write(accepted, "x", 1) != 1)
+                fail("accept");
+            close(accepted);
+        }
+        _exit(0);
+    }
+    double begun = now();
+    for (int n = 0; n < count; n++) {
+        char word;
+        int connected = socket(AF_INET, SOCK_STREAM, 0);
+        if (connected < 0 || connect(connected, (struct sockaddr *)&here, sizeof here) ||
+            read(connected, &word, 1) != 1)
+            fail("connect");
+        close(connected);
+    }
+    printf("{\"connection_us\": %.3f}\n", (now() - begun) / count * 1e6);
+    waitpid(child, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     /* A peer that hangs must not hold the benchmark up. */
@@ -246,9 +282,11 @@ int main(int argc, char **argv)
         stream(atoi(argv[2]), atoi(argv[3]), atof(argv[4]));
     else if (argc == 4 && !strcmp(argv[1], "pingpong"))
         pingpong(atoi(argv[2]), atof(argv[3]));
+    else if (argc == 3 && !strcmp(argv[1], "connect"))
+        connections(atoi(argv[2]));
     else {
-        fprintf(stderr, "usage: udp_baseline stream BYTES SEGMENTS SECONDS | pingpong BYTES "
-                        "SECONDS\n");
+        fprintf(stderr, "usage: plain_sockets stream BYTES SEGMENTS SECONDS | pingpong BYTES "
+                        "SECONDS | connect COUNT\n");
         return 2;
     }
     return 0;
