@@ -54,16 +54,23 @@ static inline struct rdma_cm_id *make_listener(struct rdma_event_channel *channe
     return id;
 }
 
-/* A queue pair of the identifier's, with completion queues of its own. */
-static inline void make_queue_pair(struct rdma_cm_id *id)
+/* A queue pair of the identifier's, with completion queues of its own or with this one. */
+static inline void make_queue_pair_on(struct rdma_cm_id *id, struct ibv_cq *cq)
 {
     struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
         .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
         .sq_sig_all = 1,
     };
     CHECK(!rdma_create_qp(id, NULL, &init));
     CHECK(id->qp && id->qp->state == IBV_QPS_INIT);
+}
+
+static inline void make_queue_pair(struct rdma_cm_id *id)
+{
+    make_queue_pair_on(id, NULL);
 }
 
 /* An identifier that may connect. */

@@ -1,5 +1,6 @@
-/* Two hundred connections over one event channel that never blocks and is watched edge-triggered.
- * Several events come before one is read, and none is lost.
+/* Many connections at once, over one event channel that never blocks and is watched edge-triggered,
+ * and one completion queue. Several events come before one is read, and none is lost. Then each
+ * connection carries a message.
  *
  * Usage: edges [CONNECTIONS]
  */
@@ -12,6 +13,37 @@ static int wanted = 200;
 
 /* What one side has seen of each kind. */
 static int seen[16];
+
+static struct ibv_cq *cq;
+static char memory[64];
+static struct ibv_mr *mr;
+
+static void prepare(struct rdma_cm_id *id)
+{
+    if (!cq) {
+        cq = ibv_create_cq(id->verbs, 4 * wanted, NULL, NULL, 0);
+        mr = ibv_reg_mr(id->pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+    }
+    CHECK(cq && mr);
+    make_queue_pair_on(id, cq);
+    struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 8, .lkey = mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    CHECK(!ibv_post_recv(id->qp, &wr, &bad));
+}
+
+/* So many completions, all of them good. */
+static void complete(int count)
+{
+    double begun = seconds_now();
+    while (count > 0) {
+        struct ibv_wc wc[16];
+        int found = ibv_poll_cq(cq, 16, wc);
+        CHECK(found >= 0 && seconds_now() - begun < 60);
+        for (int n = 0; n < found; n++)
+            CHECK(wc[n].status == IBV_WC_SUCCESS);
+        count -= found;
+    }
+}
 
 static int watch(struct rdma_event_channel *channel)
 {
@@ -45,11 +77,11 @@ static void serve(int set, struct rdma_event_channel *channel, enum rdma_cm_even
                 CHECK(!rdma_resolve_route(id, 1000));
                 break;
             case RDMA_CM_EVENT_ROUTE_RESOLVED:
-                make_queue_pair(id);
+                prepare(id);
                 CHECK(!rdma_connect(id, &parameters));
                 break;
             case RDMA_CM_EVENT_CONNECT_REQUEST:
-                make_queue_pair(id);
+                prepare(id);
                 CHECK(!rdma_accept(id, &parameters));
                 break;
             case RDMA_CM_EVENT_DISCONNECTED:
@@ -74,6 +106,9 @@ static void server(int descriptor)
     struct rdma_cm_id *listener = make_listener(channel, PORT);
     int set = watch(channel);
     CHECK(write(descriptor, "x", 1) == 1);
+    serve(set, channel, RDMA_CM_EVENT_ESTABLISHED, wanted);
+    complete(wanted);
+    CHECK(write(descriptor, "x", 1) == 1);
     serve(set, channel, RDMA_CM_EVENT_DISCONNECTED, wanted);
     CHECK(seen[RDMA_CM_EVENT_CONNECT_REQUEST] == wanted);
     CHECK(seen[RDMA_CM_EVENT_ESTABLISHED] == wanted);
@@ -81,7 +116,7 @@ static void server(int descriptor)
     rdma_destroy_event_channel(channel);
 }
 
-static void client(void)
+static void client(int descriptor)
 {
     struct rdma_event_channel *channel = make_channel();
     int set = watch(channel);
@@ -92,6 +127,14 @@ static void client(void)
         CHECK(!rdma_resolve_addr(ids[n], NULL, (struct sockaddr *)&address, 1000));
     }
     serve(set, channel, RDMA_CM_EVENT_ESTABLISHED, wanted);
+    for (int n = 0; n < wanted; n++) {
+        struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 8, .lkey = mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+        CHECK(!ibv_post_send(ids[n]->qp, &wr, &bad));
+    }
+    complete(wanted);
+    char word;
+    CHECK(read(descriptor, &word, 1) == 1);
     for (int n = 0; n < wanted; n++)
         CHECK(!rdma_disconnect(ids[n]));
     serve(set, channel, RDMA_CM_EVENT_DISCONNECTED, wanted);
@@ -118,7 +161,7 @@ int main(int argc, char **argv)
     }
     close(ends[1]);
     CHECK(read(ends[0], &word, 1) == 1);
-    client();
+    client(ends[0]);
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
     puts("all right");

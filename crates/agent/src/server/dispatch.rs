@@ -124,20 +124,6 @@ impl Agent {
         self.is_successor && self.now() < SETTLING || self.members.values().any(is_awaited)
     }
 
-    fn deliver(&mut self, number: u64, datagram: ManagementDatagram) {
-        let connection = self.members.get(&number).map(|member| &member.presence);
-        let is_delivered = match connection {
-            Some(Presence::Connected(connection)) => {
-                transfer::send(connection, &Reply::Management(datagram).emit(), &[]).is_ok()
-            }
-            _ => false,
-        };
-        if !is_delivered {
-            // It comes again.
-            self.management.count_undelivered();
-        }
-    }
-
     fn answer_for_nobody(
         &mut self,
         datagram: &ManagementDatagram,

@@ -54,6 +54,7 @@ impl Agent {
                 self.expire_members(),
                 self.expire_visitors(),
                 self.expire_held(),
+                self.deliver_queued(),
                 self.repeat_farewells(),
                 self.idle_deadline(),
             ];

@@ -252,6 +252,7 @@ impl Agent {
         let Some(member) = self.members.remove(&number) else { return };
         self.services.forget(number);
         self.say_farewells_of(number);
+        self.queued.forget(number);
         if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
             let _ = self.totals.fold(page);

@@ -19,6 +19,7 @@ mod management;
 mod members;
 mod observe;
 mod offer;
+mod queued;
 mod rejoin;
 mod report;
 mod start;
@@ -46,6 +47,7 @@ use farewells::Farewells;
 use held::Held;
 use management::Management;
 use members::Member;
+use queued::Queued;
 use visitors::Visitor;
 
 /// Everything the agent knows.
@@ -67,6 +69,7 @@ struct Agent {
     /// From the first member on whose datagrams are carried.
     carriage: Option<Carriage>,
     held: Held,
+    queued: Queued,
     farewells: Farewells,
     last_number: u64,
     started: Instant,

@@ -17,6 +17,7 @@ use super::farewells::Farewells;
 use super::held::Held;
 use super::management::Management;
 use super::members::find_alive;
+use super::queued::Queued;
 use super::{Agent, Outcome, Report, holder};
 use crate::counters::Totals;
 use crate::random::random;
@@ -217,6 +218,7 @@ impl Agent {
             visitors: BTreeMap::new(),
             carriage: None,
             held: Held::default(),
+            queued: Queued::default(),
             farewells: Farewells::default(),
             last_number: 0,
             started: Instant::now(),

@@ -24,6 +24,7 @@ impl Connection {
             timing,
             peer_interval: None,
             has_asked_for_time: false,
+            repeat: None,
             state: State::Closed,
             is_released: false,
         };
@@ -41,7 +42,10 @@ impl Connection {
                 self.state = State::ReplyReceived;
                 self.tell(Event::Replied(*reply), out);
             }
-            State::ReplyReceived => self.ask_for_time(MessageMraed::REPLY, out),
+            State::ReplyReceived => {
+                self.ask_for_time(MessageMraed::REPLY, out);
+                self.has_asked_for_time = true;
+            }
             // The RTU was lost.
             State::Established(Some(ready)) if !planted::is(Planted::LostReadyUnrepeated) => {
                 out.messages.push(**ready);
@@ -57,6 +61,7 @@ impl Connection {
     pub fn ready(
         &mut self,
         private_data: PrivateData<224>,
+        now: Time,
         out: &mut Outbox,
     ) -> Result<(), WrongState> {
         if !matches!(self.state, State::ReplyReceived) {
@@ -70,6 +75,7 @@ impl Connection {
         let mad = Message::ReadyToUse(ready).datagram(self.transaction_id);
         out.messages.push(mad);
         self.state = State::Established(Some(Box::new(mad)));
+        self.begin_repeating(now);
         Ok(())
     }
 
@@ -84,6 +90,7 @@ impl Connection {
             timing: Timing::new(0, 0, 0),
             peer_interval: None,
             has_asked_for_time: false,
+            repeat: None,
             state: State::ReplyReceived,
             is_released: true,
         };

@@ -52,8 +52,10 @@ pub struct Connection {
     timing: Timing,
     /// After how long the peer sends its REQ again; `None` if the REQ was ours.
     peer_interval: Option<Duration>,
-    /// Whether the peer was told to wait longer with it.
+    /// Whether the peer was told to wait longer, and asks again late if our answer is lost.
     has_asked_for_time: bool,
+    /// When that answer is sent again unasked, and how often it was.
+    repeat: Option<(Time, u32)>,
     state: State,
     /// The program has let go of it: it ends by itself, and nobody is told.
     is_released: bool,
@@ -130,6 +132,9 @@ pub(crate) enum Testament {
 
 /// What a peer is asked to wait while the program decides: 17 s (MRA).
 const SERVICE_TIMEOUT: u8 = 22;
+/// An answer to who was asked to wait is sent again after this, and four and sixteen times that.
+const REPEAT_AFTER: Duration = Duration::from_millis(50);
+const REPEATS_MAX: u32 = 3;
 impl Connection {
     /// Our name for the connection.
     pub fn local_id(&self) -> u32 {
@@ -171,6 +176,11 @@ impl Connection {
 
     /// When [`expire`](Self::expire) has something to do.
     pub fn deadline(&self) -> Time {
+        let repeat = self.repeat.map_or(Time::NEVER, |(time, _)| time);
+        repeat.min(self.deadline_of_state())
+    }
+
+    fn deadline_of_state(&self) -> Time {
         match &self.state {
             State::RequestSent(exchange)
             | State::ReplySent(exchange)
@@ -205,6 +215,7 @@ impl Connection {
 
     /// Does what is due.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
+        self.repeat_answer(now, out);
         let (State::RequestSent(exchange)
         | State::ReplySent(exchange)
         | State::DisconnectSent(exchange)) = &mut self.state
@@ -216,6 +227,25 @@ impl Connection {
             Due::Later(_) => {}
             Due::Again(mad) => out.messages.push(*mad),
             Due::GivenUp => self.give_up(now, out),
+        }
+    }
+
+    /// Sends an answer again that the peer does not ask for, since it was told to wait.
+    fn repeat_answer(&mut self, now: Time, out: &mut Outbox) {
+        let Some((_, times)) = self.repeat.filter(|(due, _)| *due <= now) else { return };
+        let (State::Established(Some(answer)) | State::Refused { answer, .. }) = &self.state else {
+            self.repeat = None;
+            return;
+        };
+        out.messages.push(**answer);
+        self.repeat =
+            (times < REPEATS_MAX).then(|| (now + REPEAT_AFTER * 4u32.pow(times), times + 1));
+    }
+
+    /// An answer is on its way whose loss the peer would notice late.
+    fn begin_repeating(&mut self, now: Time) {
+        if self.has_asked_for_time {
+            self.repeat = Some((now + REPEAT_AFTER, 1));
         }
     }
 

@@ -27,6 +27,7 @@ impl Connection {
                 request.primary.local_ack_timeout,
             )),
             has_asked_for_time: false,
+            repeat: None,
             state: State::RequestReceived,
             is_released: false,
         }

@@ -89,6 +89,7 @@ impl Connection {
             }
             _ => State::Closed,
         };
+        self.begin_repeating(now);
     }
 
     pub(super) fn send_reject(&self, reason: Reason, out: &mut Outbox) {

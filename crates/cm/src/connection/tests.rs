@@ -126,7 +126,7 @@ impl Pair {
         pair.accept();
         pair.deliver(times);
         assert!(matches!(pair.active_events[..], [Event::Replied(_)]), "{:?}", pair.active_events);
-        pair.act(|active, _, out| active.ready(PrivateData::EMPTY, out)).unwrap();
+        pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
         pair.deliver(times);
         assert_eq!(pair.passive_events, [Event::Ready(PrivateData::EMPTY)]);
         assert_eq!(
@@ -184,7 +184,7 @@ fn each_message_may_get_lost() {
     pair.pass();
     pair.deliver(1);
     // The RTU: the REP is sent again, and answered again.
-    pair.act(|active, _, out| active.ready(PrivateData::EMPTY, out)).unwrap();
+    pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
     pair.lose();
     assert_eq!(pair.active.deadline(), Time::NEVER);
     pair.pass();
@@ -218,7 +218,7 @@ fn a_program_that_takes_its_time_is_waited_for() {
     pair.pass();
     pair.deliver(1);
     assert!(pair.passive().deadline() > at(pair.now + 17_000));
-    pair.act(|active, _, out| active.ready(PrivateData::EMPTY, out)).unwrap();
+    pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
     pair.deliver(1);
     assert_eq!(pair.passive_events, [Event::Ready(PrivateData::EMPTY)]);
 }
@@ -312,7 +312,46 @@ fn a_refusal_outlives_the_time_that_was_asked_for() {
     let mut pair = Pair::new();
     pair.deliver(2);
     pair.react(|passive, now, out| passive.release(now, out));
+    for _ in 0..3 {
+        pair.lose();
+        pair.pass();
+    }
     assert!(pair.passive().deadline() > at(29_000));
+}
+
+#[test]
+fn who_was_asked_to_wait_gets_the_answer_again_unasked() {
+    // The passive side was slow, and refuses; the REJ is lost.
+    let mut pair = Pair::new();
+    pair.deliver(2);
+    let nothing = AdditionalInformation::EMPTY;
+    let refuse = |passive: &mut Connection, now, out: &mut Outbox| {
+        passive.reject(Reason::CONSUMER_REJECT, nothing, PrivateData::EMPTY, now, out)
+    };
+    pair.react(refuse).unwrap();
+    pair.lose();
+    pair.pass();
+    pair.deliver(1);
+    assert!(pair.now <= 50 && matches!(pair.active_events[..], [Event::Rejected(_)]));
+
+    // The active side was slow to be ready; two RTUs are lost.
+    let mut pair = Pair::new();
+    pair.deliver(1);
+    pair.accept();
+    pair.deliver(2);
+    pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
+    pair.lose();
+    pair.pass();
+    pair.lose();
+    pair.pass();
+    pair.deliver(1);
+    assert!(pair.now <= 250);
+    assert_eq!(pair.passive_events, [Event::Ready(PrivateData::EMPTY)]);
+    // It ends: nobody is told for ever.
+    for _ in 0..3 {
+        pair.pass();
+    }
+    assert_eq!(pair.active.deadline(), Time::NEVER);
 }
 
 #[test]
@@ -321,7 +360,7 @@ fn who_has_given_up_still_agrees_that_it_ends() {
     pair.deliver(1);
     pair.accept();
     pair.deliver(1);
-    pair.act(|active, _, out| active.ready(PrivateData::EMPTY, out)).unwrap();
+    pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
     // The RTU is lost, and so is what the other side says on letting go.
     pair.react(|passive, now, out| passive.release(now, out));
     pair.lose();
@@ -363,7 +402,7 @@ fn data_may_come_before_the_message_that_says_so() {
     pair.deliver(1);
     pair.react(|passive, _, out| passive.heard(out));
     assert_eq!(pair.passive_events, [Event::Ready(PrivateData::EMPTY)]);
-    pair.act(|active, _, out| active.ready(PrivateData::EMPTY, out)).unwrap();
+    pair.act(|active, now, out| active.ready(PrivateData::EMPTY, now, out)).unwrap();
     pair.deliver(1);
     assert_eq!(pair.passive_events.len(), 1, "once");
 }

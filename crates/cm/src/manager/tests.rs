@@ -103,8 +103,9 @@ impl Hosts {
         let theirs = self.asked();
         self.accept(theirs, qpn + 1);
         assert!(matches!(self.told(), Event::Replied(_)));
+        let now = self.now;
         let ready = |connection: &mut Connection, out: &mut Outbox| {
-            connection.ready(PrivateData::EMPTY, out)
+            connection.ready(PrivateData::EMPTY, now, out)
         };
         self.client.decide(ours, ready).unwrap();
         self.deliver();

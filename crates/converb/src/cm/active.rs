@@ -205,10 +205,10 @@ impl Identifier {
     /// `Invalid` unless the peer has accepted.
     pub fn establish(&self) -> Result<(), Error> {
         let (switchboard, name) = self.named()?;
-        let ready = switchboard.with(|core, _| {
+        let ready = switchboard.with(|core, now| {
             let mut inner = self.lock();
             core.manager
-                .decide(name, |connection, out| connection.ready(PrivateData::EMPTY, out))
+                .decide(name, |connection, out| connection.ready(PrivateData::EMPTY, now, out))
                 .map_err(|_| Error::Invalid("the peer has not accepted"))?;
             inner.state = State::Connected;
             Ok(())

@@ -165,7 +165,7 @@ fn carry_out(
             let nothing = AdditionalInformation::EMPTY;
             connection.reject(Reason::CONSUMER_REJECT, nothing, said(words), now, out)
         }
-        Decision::Ready => connection.ready(said(words), out),
+        Decision::Ready => connection.ready(said(words), now, out),
         Decision::End => connection.disconnect(said(words), now, out),
         Decision::Agree => connection.confirm_disconnect(said(words), now, out),
     }
