@@ -39,7 +39,14 @@ impl Agent {
             self.management.count_unserved();
             return;
         };
-        match self.whose(&message, datagram.local) {
+        let whose = self.whose(&message, datagram.local);
+        if let Message::DisconnectRequest(_) | Message::DisconnectReply(_) = message
+            && let Some((_, ours)) = message.communication_ids()
+        {
+            let member = if let Whose::Member(number) = whose { Some(number) } else { None };
+            self.farewells.settle(member, ours, datagram.source);
+        }
+        match whose {
             Whose::Member(number) => self.deliver(number, datagram),
             Whose::Perhaps => self.management.count_unserved(),
             Whose::Nobody => {

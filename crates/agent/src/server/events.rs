@@ -55,7 +55,7 @@ impl Agent {
                 self.expire_visitors(),
                 self.expire_held(),
                 self.deliver_queued(),
-                self.repeat_farewells(),
+                self.say_farewells(),
                 self.idle_deadline(),
             ];
             let now = self.now();

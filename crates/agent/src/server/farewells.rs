@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use converb_engine::AddressVector;
+use converb_engine::{Address, AddressVector};
 
 use super::Agent;
 use crate::protocol::ManagementDatagram;
@@ -16,15 +16,20 @@ use crate::protocol::ManagementDatagram;
 #[derive(Debug, Default)]
 pub struct Farewells {
     of_members: BTreeMap<u64, BTreeMap<u32, ManagementDatagram>>,
-    /// In the order of their times.
-    again: VecDeque<(Duration, ManagementDatagram)>,
+    /// With the names of their connections, in the order of their times.
+    due: VecDeque<(Duration, u32, ManagementDatagram)>,
+    /// The same, for the second time.
+    again: VecDeque<(Duration, u32, ManagementDatagram)>,
 }
 
 /// For so many connections may a member leave word.
 const CONNECTIONS_MAX: usize = 65_536;
-/// When it is said once more, if not too much is.
+/// A process that ends its connections and itself may have done so a moment before its peers answered.
+const SAID_AFTER: Duration = Duration::from_millis(30);
+/// When it is said once more.
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
-const AGAIN_MAX: usize = 65_536;
+/// More than so much is not kept to be said.
+const DUE_MAX: usize = 65_536;
 
 impl Farewells {
     /// A member leaves word.
@@ -45,38 +50,58 @@ impl Farewells {
         }
     }
 
-    /// All that a member has left; it is to be said now, and is kept to be said again.
-    fn take(&mut self, member: u64, now: Duration) -> Vec<ManagementDatagram> {
+    /// A member is no more: what it has left is to be said soon.
+    fn begin(&mut self, member: u64, now: Duration) {
         let words_of = self.of_members.remove(&member).unwrap_or_default();
-        let words: Vec<_> = words_of.into_values().collect();
-        let room = AGAIN_MAX.saturating_sub(self.again.len());
-        let again = words.iter().take(room).map(|one| (now + AGAIN_AFTER, one.clone()));
-        self.again.extend(again);
-        words
+        let room = DUE_MAX.saturating_sub(self.due.len());
+        let due = words_of.into_iter().take(room);
+        self.due.extend(due.map(|(id, words)| (now + SAID_AFTER, id, words)));
     }
 
+    /// The peer of a connection knows that it ends.
+    pub fn settle(&mut self, member: Option<u64>, id: u32, peer: Address) {
+        let words_of = member.and_then(|member| Some((member, self.of_members.get(&member)?)));
+        if let Some((member, words_of)) = words_of
+            && words_of.get(&id).is_some_and(|words| words.source == peer)
+        {
+            self.forget(member, id);
+        }
+        for all in [&mut self.due, &mut self.again] {
+            all.retain(|(_, of, words)| *of != id || words.source != peer);
+        }
+    }
+
+    /// Something that is to be said now.
     fn take_due(&mut self, now: Duration) -> Option<ManagementDatagram> {
-        self.again.front().filter(|(due, _)| *due <= now)?;
-        self.again.pop_front().map(|(_, words)| words)
+        if self.due.front().is_some_and(|(due, ..)| *due <= now) {
+            let (_, id, words) = self.due.pop_front()?;
+            self.again.push_back((now + AGAIN_AFTER, id, words.clone()));
+            return Some(words);
+        }
+        self.again.front().filter(|(due, ..)| *due <= now)?;
+        self.again.pop_front().map(|(.., words)| words)
+    }
+
+    fn next(&self) -> Option<Duration> {
+        let fronts = [self.due.front(), self.again.front()];
+        fronts.into_iter().flatten().map(|(due, ..)| *due).min()
     }
 }
 
 impl Agent {
-    /// Says what a member that is no more has left to be said.
-    pub(super) fn say_farewells_of(&mut self, member: u64) {
+    /// A member is no more.
+    pub(super) fn begin_farewells_of(&mut self, member: u64) {
         let now = self.now();
-        for words in self.farewells.take(member, now) {
-            self.say(&words);
-        }
+        self.farewells.begin(member, now);
     }
 
-    /// Says once more what is due; when there is more.
-    pub(super) fn repeat_farewells(&mut self) -> Option<Duration> {
+    /// Says what is due; when there is more.
+    pub(super) fn say_farewells(&mut self) -> Option<Duration> {
         let now = self.now();
         while let Some(words) = self.farewells.take_due(now) {
             self.say(&words);
         }
-        self.farewells.again.front().map(|(due, _)| *due)
+        self.farewells.next()
     }
 
     fn say(&mut self, words: &ManagementDatagram) {
@@ -96,7 +121,6 @@ impl Agent {
 mod tests {
     use super::*;
     use converb_cm::mad::MAD_SIZE;
-    use converb_engine::Address;
 
     fn words(number: u8) -> ManagementDatagram {
         ManagementDatagram {
@@ -116,11 +140,12 @@ mod tests {
         }
         farewells.forget(1, 11);
         let now = Duration::from_secs(1);
-        assert_eq!(farewells.take(1, now), [words(3)]);
-        assert_eq!(farewells.take(1, now), []);
+        farewells.begin(1, now);
         assert_eq!(farewells.take_due(now), None);
-        assert_eq!(farewells.take_due(now + AGAIN_AFTER), Some(words(3)));
-        assert_eq!(farewells.take_due(now + AGAIN_AFTER), None);
+        assert_eq!(farewells.take_due(now + SAID_AFTER), Some(words(3)));
+        assert_eq!(farewells.take_due(now + SAID_AFTER), None);
+        assert_eq!(farewells.take_due(now + SAID_AFTER + AGAIN_AFTER), Some(words(3)));
+        assert_eq!(farewells.next(), None);
         farewells.forget(2, 10);
         assert!(farewells.of_members.is_empty(), "nothing is left of who has nothing to say");
     }
@@ -132,7 +157,23 @@ mod tests {
             farewells.remember(1, id, words(1));
         }
         farewells.remember(1, 0, words(2));
-        let all = farewells.take(1, Duration::ZERO);
-        assert_eq!((all.len(), &all[0]), (CONNECTIONS_MAX, &words(2)));
+        farewells.begin(1, Duration::ZERO);
+        assert_eq!(farewells.due.len(), CONNECTIONS_MAX);
+        assert_eq!(farewells.take_due(SAID_AFTER), Some(words(2)));
+    }
+
+    #[test]
+    fn who_has_answered_is_told_nothing() {
+        let mut farewells = Farewells::default();
+        for id in [10, 11, 12] {
+            farewells.remember(1, id, words(id as u8));
+        }
+        farewells.settle(Some(1), 10, Address::Lid(1));
+        farewells.settle(Some(1), 12, Address::Lid(9));
+        farewells.begin(1, Duration::ZERO);
+        farewells.settle(None, 11, Address::Lid(1));
+        assert_eq!(farewells.take_due(SAID_AFTER), Some(words(12)));
+        farewells.settle(None, 12, Address::Lid(1));
+        assert_eq!(farewells.next(), None);
     }
 }

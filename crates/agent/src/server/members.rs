@@ -251,7 +251,7 @@ impl Agent {
     fn remove_member(&mut self, number: u64) {
         let Some(member) = self.members.remove(&number) else { return };
         self.services.forget(number);
-        self.say_farewells_of(number);
+        self.begin_farewells_of(number);
         self.queued.forget(number);
         if let Some(page) = &member.offer.page {
             // What cannot be read is not counted.
