@@ -81,7 +81,8 @@ def is_reliable(row):
     name, words = row.server[0], row.server
     transport = words[words.index("-c") + 1] if "-c" in words[:-1] else "RC"
     kinds = ("ib_", "ibv_rc_", "ibv_srq_")
-    return (not (row.alone or row.bare or row.status) and name.startswith(kinds)
+    # Connections by address are not played on a lossy network yet.
+    return (not (row.alone or row.bare or row.status or row.connected) and name.startswith(kinds)
             and transport not in ("UC", "UD"))
 
 
