@@ -10,6 +10,7 @@ pub const DIRECTIONS: &[&[&str]] = &[
     &["converb-link", "converb-sim"],
     &["converb-agent"],
     &["converb"],
+    &["converb-rsocket"],
     &["converb-abi", "converb-cli"],
 ];
 

@@ -1,0 +1,12 @@
+//! Sockets over RDMA: what librdmacm calls rsockets.
+//!
+//! This crate owns streams that look like TCP's and move their bytes by RDMA WRITE: the protocol
+//! between both ends (`protocol/`) and its counting (`flow/`), which do no I/O and are rdma-core's, so
+//! that the other end may be the original; a stream over a queue pair (`stream/`); and sockets with
+//! numbers, options and poll (`socket/`). It never exports a C symbol, and keeps no thread before a
+//! socket asks for keep-alive. Read `protocol/mod.rs` next, then `flow/mod.rs` and `stream/mod.rs`.
+
+#![forbid(unsafe_code)]
+
+pub mod flow;
+pub mod protocol;
