@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::memory_region::RuntimeRef;
 use crate::runtime::{ChannelHandle, Runtime};
+use converb_driver::Signal;
 use converb_link::EventSignal;
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -73,6 +74,29 @@ impl CompletionChannel {
             if let Some(queue) = self.handle.take_event() {
                 return Ok(take(queue));
             }
+        }
+    }
+
+    /// Waits until an event or a [`nudge`](Self::nudge) is there, and receives meanwhile; takes
+    /// neither. `give_up` is asked after each wake-up, at least ten times a second, and ends the wait.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn wait(&self, give_up: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.runtime.driver()?.wait_event(&self.handle, give_up);
+        Ok(())
+    }
+
+    /// Makes the channel readable without an event, which ends a [`wait`](Self::wait).
+    pub fn nudge(&self) {
+        self.handle.signal().raise();
+    }
+
+    /// Takes all events and nudges, for who looks at the completion queues themselves. The
+    /// descriptor must have been made non-blocking.
+    pub fn clear(&self) {
+        while self.handle.signal().take().is_ok() {
+            self.handle.take_event();
         }
     }
 

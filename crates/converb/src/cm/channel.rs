@@ -6,15 +6,19 @@ use converb_driver::Signal;
 use converb_link::EventSignal;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Events that wait, and the descriptor that says so (`struct rdma_event_channel`).
-#[derive(Debug)]
 pub struct EventChannel {
     /// Raised once for each of them.
     signal: EventSignal,
     waiting: Mutex<VecDeque<Event>>,
+    /// Who else is told.
+    listener: OnceLock<Listener>,
 }
+
+/// What is called when an event has come.
+type Listener = Box<dyn Fn() + Send + Sync>;
 
 impl EventChannel {
     /// A new channel.
@@ -24,7 +28,13 @@ impl EventChannel {
     pub fn new() -> Result<Arc<Self>, Error> {
         let signal = EventSignal::new()
             .map_err(|error| Error::system("make a descriptor for events")(error.into()))?;
-        Ok(Arc::new(Self { signal, waiting: Mutex::default() }))
+        Ok(Arc::new(Self { signal, waiting: Mutex::default(), listener: OnceLock::new() }))
+    }
+
+    /// Has `listener` called when an event has come, by the thread that brings it and with locks of
+    /// connection management held: it may wake somebody, and nothing else. Only the first one counts.
+    pub fn call_on_event(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let _ = self.listener.set(Box::new(listener));
     }
 
     /// Readable while events wait, and each event is an edge: for poll and epoll.
@@ -54,6 +64,9 @@ impl EventChannel {
     pub(super) fn push(&self, event: Event) {
         self.lock().push_back(event);
         self.signal.raise();
+        if let Some(listener) = self.listener.get() {
+            listener();
+        }
     }
 
     /// Takes back what an identifier would have been told, with the requests that came to it.
@@ -74,5 +87,14 @@ impl EventChannel {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl core::fmt::Debug for EventChannel {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("EventChannel")
+            .field("waiting", &self.lock().len())
+            .finish_non_exhaustive()
     }
 }
