@@ -8,5 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 pub mod flow;
 pub mod protocol;
+mod settings;
+pub mod socket;
+mod stream;
+
+pub use settings::Settings;
+pub use stream::{Direction, HowToReceive, Patience, Phase, Stream};
