@@ -2,6 +2,7 @@
 
 use crate::guard::Errno;
 use crate::layout::{ibv_pd, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use crate::objects::{UNRELIABLE_CONNECTION, UNRELIABLE_DATAGRAM};
 use core::ffi::c_int;
 
 /// A request that was looked through.
@@ -13,7 +14,7 @@ pub(crate) struct ExtendedRequest {
 }
 
 /// `enum ibv_qp_init_attr_mask`: a domain, creation flags, operations.
-const HAS_DOMAIN: u32 = 1;
+pub(crate) const HAS_DOMAIN: u32 = 1;
 const HAS_CREATE_FLAGS: u32 = 1 << 2;
 const HAS_SEND_OPERATIONS: u32 = 1 << 6;
 /// The mask bits that verbs.h defines; another one is from a newer header than we know.
@@ -24,10 +25,6 @@ const WRITES: u64 = 0b11;
 const SENDS: u64 = 0b11 << 2;
 const READS_AND_ATOMICS: u64 = 0b111 << 4;
 const SEND_WITH_INVALIDATE: u64 = 1 << 9;
-
-/// `IBV_QPT_UC` and `IBV_QPT_UD`.
-const UNRELIABLE_CONNECTION: c_int = 3;
-const UNRELIABLE_DATAGRAM: c_int = 4;
 
 /// The operations that the functions of `struct ibv_qp_ex` build for a service. Which services
 /// there are is for creation to say.

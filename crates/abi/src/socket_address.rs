@@ -6,7 +6,7 @@ use libc::{sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// The address of InfiniBand ports, which names no IP address.
-const AF_IB: libc::c_int = 27;
+pub(crate) const AF_IB: libc::c_int = 27;
 
 /// The address that a program passes; `None` for null.
 ///

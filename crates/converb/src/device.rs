@@ -96,6 +96,11 @@ impl Device {
         self.node_guid
     }
 
+    /// Whether both were listed of one interface, under one name.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.interface_index == other.interface_index
+    }
+
     /// Its interface as it is now. One that has vanished is down and has no addresses.
     pub fn interface(&self) -> Interface {
         self.now().interface.clone()

@@ -48,11 +48,7 @@ impl DeviceObject {
     /// The object of a device.
     pub(crate) fn of(device: Arc<Device>) -> &'static Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |object: &&&'static Self| {
-            object.device.name() == device.name()
-                && object.device.interface_index() == device.interface_index()
-        };
-        if let Some(object) = known.iter().find(is_same) {
+        if let Some(object) = known.iter().find(|object| object.device.is_same(&device)) {
             return object;
         }
         let object: &'static Self = Box::leak(Box::new(Self::new(device)));

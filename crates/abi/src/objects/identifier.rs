@@ -1,11 +1,11 @@
 //! `struct rdma_cm_id`, and `struct rdma_event_channel`.
 
+use super::queue_pair::{RELIABLE_CONNECTION, UNRELIABLE_DATAGRAM, service};
 use super::{DeviceObject, ProtectionDomainObject, QueuePairObject, c_object};
 use crate::guard::Errno;
 use crate::layout::*;
 use crate::{address, socket_address};
 use converb::cm::{EventChannel, Identifier, PortSpace};
-use converb::iba::Service;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -77,25 +77,11 @@ pub(crate) fn port_space(code: c_int) -> Result<PortSpace, Errno> {
     }
 }
 
-/// `IBV_QPT_RC` and those behind it.
-const RELIABLE_CONNECTION: c_int = 2;
-const UNRELIABLE_CONNECTION: c_int = 3;
-const UNRELIABLE_DATAGRAM: c_int = 4;
-
 /// The kind of queue pair that belongs to a port space, unless the program says another one.
 pub(crate) fn queue_pair_kind(space: PortSpace) -> c_int {
     match space {
         PortSpace::Udp => UNRELIABLE_DATAGRAM,
         PortSpace::Tcp | PortSpace::Ib => RELIABLE_CONNECTION,
-    }
-}
-
-fn service(kind: c_int) -> Result<Service, Errno> {
-    match kind {
-        RELIABLE_CONNECTION => Ok(Service::ReliableConnection),
-        UNRELIABLE_CONNECTION => Ok(Service::UnreliableConnection),
-        UNRELIABLE_DATAGRAM => Ok(Service::UnreliableDatagram),
-        _ => Err(Errno::NOT_SUPPORTED),
     }
 }
 
@@ -117,7 +103,7 @@ impl IdentifierObject {
         let channel = if is_synchronous { EventChannelObject::allocate()? } else { channel };
         // SAFETY: the channel is alive.
         let inner = unsafe { EventChannelObject::from_pointer(channel) }.channel();
-        let identifier = Identifier::new(inner, ports, service, 0);
+        let identifier = Identifier::new(inner, ports, service);
         let pointer = Self::of(identifier, channel, context, space, kind);
         // SAFETY: it was made above.
         unsafe { Self::from_pointer(pointer) }.own().is_synchronous = is_synchronous;

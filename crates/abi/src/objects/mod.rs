@@ -26,7 +26,7 @@ pub(crate) use device::{DeviceObject, copy_text};
 pub(crate) use identifier::{EventChannelObject, IdentifierObject, port_space, queue_pair_kind};
 pub(crate) use memory_region::MemoryRegionObject;
 pub(crate) use protection_domain::ProtectionDomainObject;
-pub(crate) use queue_pair::QueuePairObject;
+pub(crate) use queue_pair::{QueuePairObject, UNRELIABLE_CONNECTION, UNRELIABLE_DATAGRAM};
 pub(crate) use shared_receive_queue::SharedReceiveQueueObject;
 
 use crate::guard::Errno;

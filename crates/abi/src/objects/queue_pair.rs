@@ -32,11 +32,16 @@ pub(crate) struct QueuePairObject {
 c_object!(QueuePairObject, ibv_qp_ex);
 
 /// `enum ibv_qp_type`, as far as it is there.
-fn service(kind: c_int) -> Result<Service, Errno> {
+pub(super) const RELIABLE_CONNECTION: c_int = 2;
+pub(crate) const UNRELIABLE_CONNECTION: c_int = 3;
+pub(crate) const UNRELIABLE_DATAGRAM: c_int = 4;
+
+/// The service that a type of queue pair gives.
+pub(super) fn service(kind: c_int) -> Result<Service, Errno> {
     match kind {
-        2 => Ok(Service::ReliableConnection),
-        3 => Ok(Service::UnreliableConnection),
-        4 => Ok(Service::UnreliableDatagram),
+        RELIABLE_CONNECTION => Ok(Service::ReliableConnection),
+        UNRELIABLE_CONNECTION => Ok(Service::UnreliableConnection),
+        UNRELIABLE_DATAGRAM => Ok(Service::UnreliableDatagram),
         _ => Err(Errno::NOT_SUPPORTED),
     }
 }

@@ -50,7 +50,7 @@ pub const CONNECTION: &[Symbol] = &[
     current("rdma_establish", "RDMACM_1.2", Works, "connection::establishing::establish", "rdmacm-utils"),
     current("rdma_init_qp_attr", "RDMACM_1.2", Works, "connection::identifiers::init_qp_attr", "rdmacm-utils"),
     current("rdma_get_remote_ece", "RDMACM_1.3", Works, "connection::enhanced::get_remote_ece", "none seen"),
-    current("rdma_reject_ece", "RDMACM_1.3", Works, "connection::enhanced::reject_ece", "none seen"),
+    current("rdma_reject_ece", "RDMACM_1.3", Works, "connection::establishing::reject_ece", "none seen"),
     current("rdma_set_local_ece", "RDMACM_1.3", Works, "connection::enhanced::set_local_ece", "none seen"),
     current("raccept", "RDMACM_1.0", Unsupported, "connection::unsupported::not_supported", "rdmacm-utils"),
     current("rbind", "RDMACM_1.0", Unsupported, "connection::unsupported::not_supported", "rdmacm-utils"),

@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 
 use converb_cm::mad::MAD_SIZE;
 use converb_cm::message::ServiceId;
-use converb_engine::Address;
+use converb_engine::{Address, AddressVector};
 
 use super::fields::{Malformed, Reader, Writer};
 use crate::services::{At, Service};
@@ -86,6 +86,30 @@ impl Served {
 }
 
 impl ManagementDatagram {
+    /// The way to the other end, `source`, with this time to live (0: the usual one).
+    pub fn way_to_source(&self, hop_limit: u8) -> AddressVector {
+        AddressVector {
+            local: self.local,
+            remote: self.source,
+            traffic_class: self.traffic_class,
+            hop_limit,
+            flow_label: 0,
+            service_level: 0,
+        }
+    }
+
+    /// One that is told from others by a number.
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u8) -> Self {
+        Self {
+            source: Address::Lid(1),
+            local: Address::Lid(2),
+            traffic_class: 0,
+            hop_limit: 0,
+            mad: Box::new([number; MAD_SIZE]),
+        }
+    }
+
     pub(super) fn write(&self, writer: &mut Writer) {
         for address in [self.source, self.local] {
             let (ip, scope) = match address {

@@ -5,7 +5,7 @@ use converb_cm::connection::{Connection, Outbox};
 use converb_cm::mad::Header;
 use converb_cm::manager::{answer_question, refuse_request, slot_of};
 use converb_cm::message::{Message, Reason, ServiceId, ServiceReply, ServiceStatus};
-use converb_engine::{Address, AddressVector};
+use converb_engine::Address;
 use core::net::Ipv6Addr;
 
 use super::Agent;
@@ -154,14 +154,7 @@ impl Agent {
             }
             _ => {}
         }
-        let back = AddressVector {
-            local: datagram.local,
-            remote: datagram.source,
-            traffic_class: datagram.traffic_class,
-            hop_limit: 0,
-            flow_label: 0,
-            service_level: 0,
-        };
+        let back = datagram.way_to_source(0);
         for mad in out.messages {
             self.management.send(&back, &mad);
         }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use converb_engine::{Address, AddressVector};
+use converb_engine::Address;
 
 use super::Agent;
 use crate::protocol::ManagementDatagram;
@@ -105,14 +105,7 @@ impl Agent {
     }
 
     fn say(&mut self, words: &ManagementDatagram) {
-        let path = AddressVector {
-            local: words.local,
-            remote: words.source,
-            traffic_class: words.traffic_class,
-            hop_limit: words.hop_limit,
-            flow_label: 0,
-            service_level: 0,
-        };
+        let path = words.way_to_source(words.hop_limit);
         self.management.send(&path, &words.mad);
     }
 }
@@ -120,31 +113,23 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converb_cm::mad::MAD_SIZE;
-
-    fn words(number: u8) -> ManagementDatagram {
-        ManagementDatagram {
-            source: Address::Lid(1),
-            local: Address::Lid(2),
-            traffic_class: 0,
-            hop_limit: 0,
-            mad: Box::new([number; MAD_SIZE]),
-        }
-    }
 
     #[test]
     fn the_last_word_counts_and_is_said_twice() {
         let mut farewells = Farewells::default();
         for (member, id, number) in [(1, 10, 1), (1, 11, 2), (1, 10, 3), (2, 10, 4)] {
-            farewells.remember(member, id, words(number));
+            farewells.remember(member, id, ManagementDatagram::numbered(number));
         }
         farewells.forget(1, 11);
         let now = Duration::from_secs(1);
         farewells.begin(1, now);
         assert_eq!(farewells.take_due(now), None);
-        assert_eq!(farewells.take_due(now + SAID_AFTER), Some(words(3)));
+        assert_eq!(farewells.take_due(now + SAID_AFTER), Some(ManagementDatagram::numbered(3)));
         assert_eq!(farewells.take_due(now + SAID_AFTER), None);
-        assert_eq!(farewells.take_due(now + SAID_AFTER + AGAIN_AFTER), Some(words(3)));
+        assert_eq!(
+            farewells.take_due(now + SAID_AFTER + AGAIN_AFTER),
+            Some(ManagementDatagram::numbered(3))
+        );
         assert_eq!(farewells.next(), None);
         farewells.forget(2, 10);
         assert!(farewells.of_members.is_empty(), "nothing is left of who has nothing to say");
@@ -154,25 +139,25 @@ mod tests {
     fn a_member_may_leave_so_many_and_no_more() {
         let mut farewells = Farewells::default();
         for id in 0..=CONNECTIONS_MAX as u32 {
-            farewells.remember(1, id, words(1));
+            farewells.remember(1, id, ManagementDatagram::numbered(1));
         }
-        farewells.remember(1, 0, words(2));
+        farewells.remember(1, 0, ManagementDatagram::numbered(2));
         farewells.begin(1, Duration::ZERO);
         assert_eq!(farewells.due.len(), CONNECTIONS_MAX);
-        assert_eq!(farewells.take_due(SAID_AFTER), Some(words(2)));
+        assert_eq!(farewells.take_due(SAID_AFTER), Some(ManagementDatagram::numbered(2)));
     }
 
     #[test]
     fn who_has_answered_is_told_nothing() {
         let mut farewells = Farewells::default();
         for id in [10, 11, 12] {
-            farewells.remember(1, id, words(id as u8));
+            farewells.remember(1, id, ManagementDatagram::numbered(id as u8));
         }
         farewells.settle(Some(1), 10, Address::Lid(1));
         farewells.settle(Some(1), 12, Address::Lid(9));
         farewells.begin(1, Duration::ZERO);
         farewells.settle(None, 11, Address::Lid(1));
-        assert_eq!(farewells.take_due(SAID_AFTER), Some(words(12)));
+        assert_eq!(farewells.take_due(SAID_AFTER), Some(ManagementDatagram::numbered(12)));
         farewells.settle(None, 12, Address::Lid(1));
         assert_eq!(farewells.next(), None);
     }

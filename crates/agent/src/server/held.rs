@@ -78,25 +78,13 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converb_cm::mad::MAD_SIZE;
-    use converb_engine::Address;
-
-    fn request(number: u8) -> ManagementDatagram {
-        ManagementDatagram {
-            source: Address::Lid(1),
-            local: Address::Lid(2),
-            traffic_class: 0,
-            hop_limit: 0,
-            mad: Box::new([number; MAD_SIZE]),
-        }
-    }
 
     #[test]
     fn each_waits_once_and_for_a_while() {
         let mut held = Held::default();
         let second = Duration::from_secs(1);
-        assert!(held.keep(request(1), second).is_ok());
-        assert!(held.keep(request(1), second * 2).is_ok());
+        assert!(held.keep(ManagementDatagram::numbered(1), second).is_ok());
+        assert!(held.keep(ManagementDatagram::numbered(1), second * 2).is_ok());
         assert_eq!(held.next(), Some(second + WAIT));
         assert!(held.take_due(second).is_none());
         assert!(held.take_due(second + WAIT).is_some());
@@ -107,7 +95,7 @@ mod tests {
     fn a_flood_does_not_wait() {
         let mut held = Held::default();
         let numbered = |number: usize| {
-            let mut request = request(0);
+            let mut request = ManagementDatagram::numbered(0);
             request.mad[..8].copy_from_slice(&number.to_ne_bytes());
             request
         };

@@ -78,18 +78,10 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use converb_cm::mad::MAD_SIZE;
-    use converb_engine::Address;
 
     #[test]
     fn so_many_wait_and_no_more() {
-        let datagram = ManagementDatagram {
-            source: Address::Lid(1),
-            local: Address::Lid(2),
-            traffic_class: 0,
-            hop_limit: 0,
-            mad: Box::new([0; MAD_SIZE]),
-        };
+        let datagram = ManagementDatagram::numbered(0);
         let mut queued = Queued::default();
         assert!((0..QUEUED_MAX).all(|_| queued.push(1, datagram.clone())));
         assert!(!queued.push(1, datagram.clone()));

@@ -1,11 +1,12 @@
 //! The side that asks: from an address to a connection.
 
 use super::EventKind;
-use super::address::{device_of, on_wire, source_for};
+use super::address::{device_of, mapped, on_wire, source_for};
 use super::event::ConnectionParameters;
 use super::identifier::{Identifier, Inner, State};
-use super::switchboard::HOP_LIMIT;
+use super::switchboard::{Core, HOP_LIMIT};
 use crate::attributes::DeviceAttributes;
+use crate::device::Device;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use converb_cm::message::{
@@ -52,8 +53,8 @@ impl Identifier {
         }
         let mut inner = self.lock();
         match find_way(&inner, peer) {
-            Ok((local, peer)) => {
-                inner.device = Some(device_of(local)?);
+            Ok((device, local, peer)) => {
+                inner.device = Some(device);
                 (inner.local, inner.peer) = (Some(local), Some(peer));
                 inner.state = State::AddressResolved;
                 self.settle_way(&mut inner)?;
@@ -112,7 +113,7 @@ impl Identifier {
         }
         let parameters = &limited(parameters, DeviceAttributes::ALL.max_reads, None)?;
         let switchboard = self.lock().join()?;
-        let connected = switchboard.with(|core, now| {
+        switchboard.attempt(|core, now| {
             let mut inner = self.lock();
             if inner.state != State::RouteResolved {
                 return Err(Error::Invalid("the identifier has not resolved a route"));
@@ -123,12 +124,16 @@ impl Identifier {
                 .manager
                 .connect(request, path, now)
                 .map_err(|_| Error::TooMany("connections"))?;
-            inner.name = Some(name);
-            inner.state = State::Asking;
-            core.named.insert(name, Arc::clone(self));
+            self.begin_asking(core, &mut inner, name);
             Ok(())
-        });
-        connected.unwrap_or(Err(Error::Empty))
+        })
+    }
+
+    /// The peer has been asked, under this name.
+    pub(super) fn begin_asking(self: &Arc<Self>, core: &mut Core, inner: &mut Inner, name: u32) {
+        inner.name = Some(name);
+        inner.state = State::Asking;
+        core.named.insert(name, Arc::clone(self));
     }
 
     /// The REQ.
@@ -191,7 +196,7 @@ impl Identifier {
                     IpAddresses::V4 { source, destination }
                 }
                 (source, destination) => {
-                    IpAddresses::V6 { source: as_v6(source), destination: as_v6(destination) }
+                    IpAddresses::V6 { source: mapped(source), destination: mapped(destination) }
                 }
             },
         };
@@ -205,20 +210,22 @@ impl Identifier {
     /// `Invalid` unless the peer has accepted.
     pub fn establish(&self) -> Result<(), Error> {
         let (switchboard, name) = self.named()?;
-        let ready = switchboard.with(|core, now| {
+        switchboard.attempt(|core, now| {
             let mut inner = self.lock();
             core.manager
                 .decide(name, |connection, out| connection.ready(PrivateData::EMPTY, now, out))
                 .map_err(|_| Error::Invalid("the peer has not accepted"))?;
             inner.state = State::Connected;
             Ok(())
-        });
-        ready.unwrap_or(Err(Error::Empty))
+        })
     }
 }
 
-/// Our own address towards a peer, and the peer's.
-fn find_way(inner: &Inner, peer: SocketAddr) -> Result<(SocketAddr, SocketAddr), Error> {
+/// The device that leads to a peer, our own address towards it, and the peer's.
+fn find_way(
+    inner: &Inner,
+    peer: SocketAddr,
+) -> Result<(Arc<Device>, SocketAddr, SocketAddr), Error> {
     let bound = inner.local.filter(|local| !local.ip().is_unspecified());
     let mut local = source_for(peer, bound).map_err(Error::system("find a route"))?;
     if let Some(own) = inner.local {
@@ -229,8 +236,7 @@ fn find_way(inner: &Inner, peer: SocketAddr) -> Result<(SocketAddr, SocketAddr),
         // As with connect(2): this host.
         peer.set_ip(local.ip());
     }
-    device_of(local)?;
-    Ok((local, peer))
+    Ok((device_of(local)?, local, peer))
 }
 
 /// The parameters with numbers where they ask for as many READs as there may be: as the peer can
@@ -287,11 +293,4 @@ const RATE_40_GIGABITS: u8 = 7;
 
 fn canonical(address: SocketAddr) -> IpAddr {
     address.ip().to_canonical()
-}
-
-fn as_v6(ip: IpAddr) -> Ipv6Addr {
-    match ip {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
-    }
 }

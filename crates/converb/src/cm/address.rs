@@ -23,10 +23,7 @@ pub(super) fn device_of(address: SocketAddr) -> Result<Arc<Device>, Error> {
         return Ok(Arc::clone(device));
     }
     for device in Device::list()? {
-        let is_same = |other: &Arc<Device>| {
-            other.name() == device.name() && other.interface_index() == device.interface_index()
-        };
-        if !known.iter().any(is_same) {
+        if !known.iter().any(|other| other.is_same(&device)) {
             known.push(device);
         }
     }
@@ -80,7 +77,7 @@ pub(super) fn on_wire(address: SocketAddr) -> Address {
     Address::Udp { ip: mapped(address.ip()), scope: scope_of(address) }
 }
 
-/// An address as programs know it; `like` says how they write IPv4.
+/// An address as programs know it.
 pub(super) fn of_packet(address: Address, port: u16) -> SocketAddr {
     let Address::Udp { ip, scope } = address else {
         return SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
@@ -91,11 +88,9 @@ pub(super) fn of_packet(address: Address, port: u16) -> SocketAddr {
     }
 }
 
-fn mapped(ip: IpAddr) -> Ipv6Addr {
-    match ip {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-        IpAddr::V6(v6) => v6,
-    }
+/// An address as GIDs have it: IPv4 in its v4-mapped form.
+pub(super) fn mapped(ip: IpAddr) -> Ipv6Addr {
+    Gid::from(ip).ip()
 }
 
 /// Where an identifier that is bound to an address serves: for the agent, and for our own manager.

@@ -13,7 +13,7 @@ impl Identifier {
     /// SIDR_REQ.
     pub(super) fn ask(self: &Arc<Self>, parameters: &ConnectionParameters) -> Result<(), Error> {
         let switchboard = self.lock().join()?;
-        let asked = switchboard.with(|core, now| {
+        switchboard.attempt(|core, now| {
             let mut inner = self.lock();
             if inner.state != State::RouteResolved {
                 return Err(Error::Invalid("the identifier has not resolved a route"));
@@ -30,12 +30,9 @@ impl Identifier {
                 .manager
                 .resolve(request, path, interval, MANAGER_RETRIES, now)
                 .map_err(|_| Error::TooMany("questions"))?;
-            inner.name = Some(name);
-            inner.state = State::Asking;
-            core.named.insert(name, Arc::clone(self));
+            self.begin_asking(core, &mut inner, name);
             Ok(())
-        });
-        asked.unwrap_or(Err(Error::Empty))
+        })
     }
 
     /// SIDR_REP.
@@ -43,7 +40,7 @@ impl Identifier {
         let private_data = PrivateData::new(&parameters.private_data)
             .map_err(|_| Error::Invalid("the private data is too long"))?;
         let (switchboard, name) = self.named()?;
-        let answered = switchboard.with(|core, now| {
+        switchboard.attempt(|core, now| {
             let mut inner = self.lock();
             let (qpn, _) = inner.of_queue_pair(parameters);
             let reply = ServiceReply {
@@ -59,7 +56,6 @@ impl Identifier {
                 .map_err(|_| Error::Invalid("no peer waits for that"))?;
             inner.state = State::Accepted;
             Ok(())
-        });
-        answered.unwrap_or(Err(Error::Empty))
+        })
     }
 }

@@ -152,16 +152,11 @@ impl Default for Terms {
 
 impl Identifier {
     /// A new identifier, whose events go to `channel`.
-    pub fn new(
-        channel: &Arc<EventChannel>,
-        space: PortSpace,
-        service: iba::Service,
-        number: u64,
-    ) -> Arc<Self> {
+    pub fn new(channel: &Arc<EventChannel>, space: PortSpace, service: iba::Service) -> Arc<Self> {
         Arc::new(Self {
             space,
             service,
-            number: AtomicU64::new(number),
+            number: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 state: State::Idle,
                 channel: Arc::clone(channel),
@@ -207,7 +202,7 @@ impl Identifier {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Gives a name to an identifier that has come with a request.
+    /// Gives it the program's name.
     pub fn set_number(&self, number: u64) {
         self.number.store(number, Ordering::Release);
     }

@@ -9,8 +9,8 @@ use crate::runtime::Driver;
 use converb_cm::connection::Event as Happening;
 use converb_cm::manager::News;
 use converb_cm::message::{
-    AdditionalInformation, IpHeader, PrivateData, Reason, Reply, Request, ServiceReply,
-    ServiceRequest, ServiceStatus, TransportServiceType,
+    IpHeader, PrivateData, Reason, Reply, Request, ServiceReply, ServiceRequest, ServiceStatus,
+    TransportServiceType,
 };
 use converb_driver::Port;
 use converb_engine::AddressVector;
@@ -22,11 +22,7 @@ pub(super) fn deliver(core: &mut Core, news: News, driver: &Driver) {
     match news {
         News::Requested { listener, id, request, path } => {
             if let Err(reason) = requested(core, listener, id, &request, path) {
-                let none = AdditionalInformation::EMPTY;
-                let now = driver.port().now();
-                let _ = core.manager.decide(id, |connection, out| {
-                    connection.reject(reason, none, PrivateData::EMPTY, now, out)
-                });
+                let _ = core.reject(id, reason, PrivateData::EMPTY, driver.port().now());
             }
         }
         News::Asked { listener, id, request, path } => {
@@ -57,7 +53,7 @@ fn arrived(
 ) -> Option<(Arc<Identifier>, Arc<Identifier>)> {
     let listener = Arc::clone(core.listeners.get(&listener)?);
     let asked = listener.lock();
-    let new = Identifier::new(&asked.channel, listener.space(), listener.service(), 0);
+    let new = Identifier::new(&asked.channel, listener.space(), listener.service());
     let local = of_packet(path.local, asked.local.map_or(0, |local| local.port()));
     {
         let mut inner = new.lock();

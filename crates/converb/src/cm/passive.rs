@@ -8,8 +8,7 @@ use crate::attributes::DeviceAttributes;
 use crate::error::Error;
 use converb_cm::manager::Listener;
 use converb_cm::message::{
-    AdditionalInformation, FailoverAccepted, PrivateData, Reason, Reply, ServiceReply,
-    ServiceStatus,
+    FailoverAccepted, PrivateData, Reason, Reply, ServiceReply, ServiceStatus,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -75,7 +74,7 @@ impl Identifier {
             return self.answer(parameters);
         }
         let (switchboard, name) = self.named()?;
-        let (parameters, reply) = {
+        let reply = {
             let mut inner = self.lock();
             if inner.state != State::Asked {
                 return Err(Error::Invalid("no peer waits for that"));
@@ -89,7 +88,7 @@ impl Identifier {
             inner.terms.initiator_depth = parameters.initiator_depth;
             let (local_qpn, srq) = inner.of_queue_pair(&parameters);
             let device = inner.device.as_ref().ok_or(Error::Empty)?;
-            let reply = Reply {
+            Reply {
                 enhanced: inner.local_ece,
                 local_qpn,
                 starting_psn: inner.terms.send_psn,
@@ -103,22 +102,20 @@ impl Identifier {
                 local_ca_guid: device.node_guid(),
                 private_data,
                 ..Reply::default()
-            };
-            (parameters, reply)
+            }
         };
-        if let Err(error) = self.make_ready(&parameters) {
+        if let Err(error) = self.make_ready() {
             self.fail_queue_pair();
             return Err(error);
         }
-        let accepted = switchboard.with(|core, now| {
+        switchboard.attempt(|core, now| {
             let mut inner = self.lock();
             core.manager
                 .decide(name, |connection, out| connection.reply(reply, now, out))
                 .map_err(|_| Error::Invalid("the peer has given up"))?;
             inner.state = State::Accepted;
             Ok(())
-        });
-        accepted.unwrap_or(Err(Error::Empty))
+        })
     }
 
     /// Refuses, or gives up what is half made (rdma_reject(3)).
@@ -148,12 +145,7 @@ impl Identifier {
             switchboard.with(|core, now| core.manager.answer(name, reply, now))
         } else {
             let private_data = PrivateData::new(private_data).map_err(too_long)?;
-            let none = AdditionalInformation::EMPTY;
-            switchboard.with(|core, now| {
-                core.manager.decide(name, |connection, out| {
-                    connection.reject(reason, none, private_data, now, out)
-                })
-            })
+            switchboard.with(|core, now| core.reject(name, reason, private_data, now))
         };
         match refused {
             Some(Ok(())) => {

@@ -6,12 +6,15 @@
 use super::Identifier;
 use super::news;
 use super::ports::Ports;
+use crate::error::Error;
 use crate::runtime::{Driver, Runtime};
 use converb_agent::{ManagementDatagram, Membership};
+use converb_cm::connection::WrongState;
 use converb_cm::manager::Manager;
+use converb_cm::message::{AdditionalInformation, PrivateData, Reason};
 use converb_cm::packet::{self, GENERAL_SERVICES, PACKET_BYTES};
 use converb_driver::Port;
-use converb_engine::{AddressVector, Time};
+use converb_engine::Time;
 use converb_wire::Psn;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -74,6 +77,17 @@ impl Switchboard {
         Some(result)
     }
 
+    /// The same for what may fail.
+    ///
+    /// # Errors
+    /// What it says; `Empty` in a process that has no connections.
+    pub(super) fn attempt<T>(
+        &self,
+        what: impl FnOnce(&mut Core, Time) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.with(what).unwrap_or(Err(Error::Empty))
+    }
+
     /// Takes what has come for queue pair 1, and does what is due.
     pub(crate) fn serve(&self, membership: &Membership, driver: &Driver) {
         let datagrams = membership.take_management();
@@ -83,15 +97,7 @@ impl Switchboard {
         }
         let mut core = self.lock();
         for datagram in datagrams {
-            let path = AddressVector {
-                local: datagram.local,
-                remote: datagram.source,
-                traffic_class: datagram.traffic_class,
-                hop_limit: HOP_LIMIT,
-                flow_label: 0,
-                service_level: 0,
-            };
-            core.manager.handle(&datagram.mad, path, now);
+            core.manager.handle(&datagram.mad, datagram.way_to_source(HOP_LIMIT), now);
             core.settle(driver, membership);
         }
         core.manager.expire(now);
@@ -123,6 +129,22 @@ const SOON: Duration = Duration::from_millis(10);
 pub(super) const HOP_LIMIT: u8 = 64;
 
 impl Core {
+    /// Refuses a connection, or gives one up that is half made.
+    ///
+    /// # Errors
+    /// There is nothing (more) to refuse.
+    pub(super) fn reject(
+        &mut self,
+        name: u32,
+        reason: Reason,
+        private_data: PrivateData<148>,
+        now: Time,
+    ) -> Result<(), WrongState> {
+        self.manager.decide(name, |connection, out| {
+            connection.reject(reason, AdditionalInformation::EMPTY, private_data, now, out)
+        })
+    }
+
     /// Lets messages leave and identifiers know.
     fn settle(&mut self, driver: &Driver, membership: &Membership) {
         loop {

@@ -1,13 +1,11 @@
 //! How a queue pair follows its connection: the attributes of each state, and who changes it when.
 
-use super::event::{ConnectionParameters, Event, EventKind, Parameters};
+use super::event::{Event, EventKind};
 use super::identifier::{Identifier, State};
 use crate::error::Error;
-use crate::gid::Gid;
-use converb_cm::message::{AdditionalInformation, PrivateData, Reason};
+use converb_cm::message::{PrivateData, Reason};
 use converb_engine::iba::{self, AttributeMask as Mask, Attributes, Service};
 use converb_engine::memory::Access;
-use std::sync::Arc;
 
 /// What a peer is asked to wait when we have no receive posted: 0.64 ms, as a code.
 const MIN_RNR_TIMER: u8 = 12;
@@ -93,12 +91,7 @@ impl Identifier {
     }
 
     /// The queue pair, if it has one, takes packets and sends.
-    pub(super) fn make_ready(&self, parameters: &ConnectionParameters) -> Result<(), Error> {
-        {
-            let mut inner = self.lock();
-            inner.terms.responder_resources = parameters.responder_resources;
-            inner.terms.initiator_depth = parameters.initiator_depth;
-        }
+    pub(super) fn make_ready(&self) -> Result<(), Error> {
         // Once more, for what the peer may do was not known the first time.
         self.go(iba::State::Init)?;
         self.go(iba::State::ReadyToReceive)?;
@@ -119,41 +112,27 @@ impl Identifier {
             let _ = queue_pair.modify(&attributes, Mask::STATE);
         }
     }
-
-    /// The index of our own GID, and the peer's.
-    pub fn gids(&self) -> Option<(usize, Gid)> {
-        let inner = self.lock();
-        let (local, peer) = inner.local.zip(inner.peer)?;
-        let own = Gid::from(local.ip());
-        let gids = inner.device.as_ref()?.gids();
-        let (index, _) = gids.entries().find(|&(_, gid)| gid == own)?;
-        Some((index, Gid::from(peer.ip())))
-    }
 }
 
 impl Event {
-    /// Does what the event asks of the identifier's queue pair, before the program sees it; `None` if
-    /// nothing is left to be seen. To be called once for each event.
-    pub fn follow(self) -> Option<Self> {
-        let identifier = Arc::clone(&self.identifier);
+    /// Does what the event asks of the identifier's queue pair, before the program sees it. To be called
+    /// once for each event.
+    #[must_use]
+    pub fn follow(self) -> Self {
         match self.kind {
-            EventKind::ConnectResponse => Some(self.respond()),
+            EventKind::ConnectResponse if self.identifier.queue_pair().is_some() => self.respond(),
             EventKind::Rejected | EventKind::Disconnected | EventKind::ConnectError => {
-                identifier.fail_queue_pair();
-                Some(self)
+                self.identifier.fail_queue_pair();
+                self
             }
-            _ => Some(self),
+            _ => self,
         }
     }
 
     /// The peer has accepted: the queue pair is made ready, and the peer is told.
     fn respond(self) -> Self {
-        let identifier = Arc::clone(&self.identifier);
-        if identifier.queue_pair().is_none() {
-            return self;
-        }
-        let Parameters::Connection(parameters) = &self.parameters else { return self };
-        match identifier.make_ready(parameters).and_then(|()| identifier.establish()) {
+        let identifier = &self.identifier;
+        match identifier.make_ready().and_then(|()| identifier.establish()) {
             Ok(()) => Self { kind: EventKind::Established, ..self },
             Err(error) => {
                 identifier.fail_queue_pair();
@@ -169,11 +148,7 @@ impl Identifier {
     fn give_up(&self) {
         let Ok((switchboard, name)) = self.named() else { return };
         self.lock().state = State::Over;
-        switchboard.with(|core, now| {
-            let (reason, none) = (Reason::CONSUMER_REJECT, AdditionalInformation::EMPTY);
-            core.manager.decide(name, |connection, out| {
-                connection.reject(reason, none, PrivateData::EMPTY, now, out)
-            })
-        });
+        switchboard
+            .with(|core, now| core.reject(name, Reason::CONSUMER_REJECT, PrivateData::EMPTY, now));
     }
 }

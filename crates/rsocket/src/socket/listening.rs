@@ -47,7 +47,7 @@ impl Socket {
             match self.events.next(|_| ()) {
                 Ok(event) => {
                     // One that comes to nothing is no reason to stop listening.
-                    if let Some(socket) = event.follow().and_then(|event| self.take(&event)) {
+                    if let Some(socket) = self.take(&event.follow()) {
                         socket.set_nonblocking(nonblocking);
                         return Ok(socket);
                     }

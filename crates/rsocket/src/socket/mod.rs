@@ -66,7 +66,7 @@ impl Socket {
     /// When the process has no descriptor left.
     pub fn new(family: Family, nonblocking: bool) -> io::Result<Arc<Self>> {
         let events = channel()?;
-        let identifier = Identifier::new(&events, PortSpace::Tcp, Service::ReliableConnection, 0);
+        let identifier = Identifier::new(&events, PortSpace::Tcp, Service::ReliableConnection);
         Ok(Self::of(family, events, identifier, Choices::usual(), nonblocking))
     }
 
@@ -160,8 +160,8 @@ impl Socket {
     /// Takes the event that follows at once from what was asked.
     fn expect(&self, kind: EventKind) -> io::Result<()> {
         match self.events.next(|_| ()).map_err(of)?.follow() {
-            Some(Event { kind: found, .. }) if found == kind => Ok(()),
-            Some(Event { status, .. }) if status < 0 => Err(errno(-status)),
+            Event { kind: found, .. } if found == kind => Ok(()),
+            Event { status, .. } if status < 0 => Err(errno(-status)),
             _ => Err(errno(libc::EHOSTUNREACH)),
         }
     }

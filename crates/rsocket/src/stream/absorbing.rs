@@ -41,9 +41,7 @@ impl Stream {
     fn absorb_events(&self, flow: &mut Flow) {
         self.has_events.store(false, Ordering::Release);
         while let Ok(event) = self.events.next(|_| ()) {
-            if let Some(event) = event.follow() {
-                self.happened(flow, &event);
-            }
+            self.happened(flow, &event.follow());
         }
         if flow.sleepers > 0 {
             self.changed.notify_all();

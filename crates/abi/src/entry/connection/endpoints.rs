@@ -1,5 +1,6 @@
 //! Endpoints: identifiers made and connected in few calls, which wait for what comes of them.
 
+use super::names::PASSIVE;
 use super::{acknowledge_last, events, identifiers, outcome, queues};
 use crate::guard::{self, Errno};
 use crate::layout::*;
@@ -8,8 +9,6 @@ use converb::cm::EventKind;
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-/// `RAI_PASSIVE`.
-const PASSIVE: c_int = 1;
 /// How long a program waits for addresses and routes, which are known at once.
 const TIMEOUT: c_int = 2000;
 

@@ -1,12 +1,11 @@
 //! Enhanced connection establishment: what two adapters of one vendor can do beyond the specification is
 //! carried between programs. Our own devices offer nothing.
 
-use super::establishing::bytes;
 use crate::guard::{self, Errno};
 use crate::layout::*;
 use crate::objects::IdentifierObject;
 use converb::cm::EnhancedConnection;
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 /// A vendor's number has 24 bits.
 const VENDOR_MAX: u32 = 0x00ff_ffff;
@@ -42,20 +41,6 @@ pub(crate) unsafe extern "C" fn get_remote_ece(id: *mut rdma_cm_id, offer: *mut 
                 options: offered.attribute_modifier,
                 comp_mask: 0,
             };
-        }
-        Ok(0)
-    })
-}
-
-pub(crate) unsafe extern "C" fn reject_ece(
-    id: *mut rdma_cm_id,
-    data: *const c_void,
-    length: u8,
-) -> c_int {
-    guard::number(|| {
-        // SAFETY: the identifier is alive, and there is as much data.
-        unsafe {
-            IdentifierObject::from_pointer(id).identifier().reject_offer(bytes(data, length))?;
         }
         Ok(0)
     })

@@ -5,7 +5,7 @@ use crate::guard::{self, Errno};
 use crate::layout::*;
 use crate::objects::IdentifierObject;
 use converb::Qpn;
-use converb::cm::ConnectionParameters;
+use converb::cm::{ConnectionParameters, Identifier};
 use core::ffi::{c_int, c_void};
 
 /// What the program says, or what it means by saying nothing.
@@ -42,12 +42,31 @@ unsafe fn said(parameters: *const rdma_conn_param, words: &[u8]) -> ConnectionPa
 
 /// # Safety
 /// There are that many bytes, or the pointer is null.
-pub(super) unsafe fn bytes<'a>(data: *const c_void, length: u8) -> &'a [u8] {
+unsafe fn bytes<'a>(data: *const c_void, length: u8) -> &'a [u8] {
     if data.is_null() {
         return &[];
     }
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts(data.cast(), length.into()) }
+}
+
+/// The identifier, which knows its queue pair now; without one the program has to name another's.
+///
+/// # Safety
+/// The identifier is alive, and so is the queue pair in it.
+unsafe fn with_queue_pair<'a>(
+    id: *mut rdma_cm_id,
+    parameters: *const rdma_conn_param,
+) -> Result<&'a IdentifierObject, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if parameters.is_null() && (*id).qp.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let object = IdentifierObject::from_pointer(id);
+        object.take_queue_pair();
+        Ok(object)
+    }
 }
 
 pub(crate) unsafe extern "C" fn connect(
@@ -57,11 +76,7 @@ pub(crate) unsafe extern "C" fn connect(
     guard::number(|| {
         // SAFETY: the identifier is alive, and the parameters null or whole.
         unsafe {
-            let object = IdentifierObject::from_pointer(id);
-            if parameters.is_null() && (*id).qp.is_null() {
-                return Err(Errno::INVALID);
-            }
-            object.take_queue_pair();
+            let object = with_queue_pair(id, parameters)?;
             let words = core::mem::take(&mut object.own().words);
             object.identifier().connect(&said(parameters, &words))?;
             complete(id)
@@ -100,11 +115,7 @@ pub(crate) unsafe extern "C" fn accept(
     guard::number(|| {
         // SAFETY: the identifier is alive, and the parameters null or whole.
         unsafe {
-            let object = IdentifierObject::from_pointer(id);
-            if parameters.is_null() && (*id).qp.is_null() {
-                return Err(Errno::INVALID);
-            }
-            object.take_queue_pair();
+            let object = with_queue_pair(id, parameters)?;
             let accepted = object.identifier().accept(&said(parameters, &[]));
             object.publish_state();
             accepted?;
@@ -122,10 +133,32 @@ pub(crate) unsafe extern "C" fn reject(
     data: *const c_void,
     length: u8,
 ) -> c_int {
+    // SAFETY: the identifier is alive, and there is as much data.
+    unsafe { refuse(id, data, length, Identifier::reject) }
+}
+
+/// As [`reject`], for what the peer has offered beyond the specification.
+pub(crate) unsafe extern "C" fn reject_ece(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+) -> c_int {
+    // SAFETY: the identifier is alive, and there is as much data.
+    unsafe { refuse(id, data, length, Identifier::reject_offer) }
+}
+
+/// # Safety
+/// The identifier is alive, and there is as much data, or the pointer is null.
+unsafe fn refuse(
+    id: *mut rdma_cm_id,
+    data: *const c_void,
+    length: u8,
+    how: fn(&Identifier, &[u8]) -> Result<(), converb::Error>,
+) -> c_int {
     guard::number(|| {
-        // SAFETY: the identifier is alive, and there is as much data.
+        // SAFETY: the caller's promise.
         unsafe {
-            IdentifierObject::from_pointer(id).identifier().reject(bytes(data, length))?;
+            how(IdentifierObject::from_pointer(id).identifier(), bytes(data, length))?;
         }
         Ok(0)
     })

@@ -58,27 +58,21 @@ pub(crate) unsafe extern "C" fn ack_cm_event(event: *mut rdma_cm_event) -> c_int
 pub(super) unsafe fn next(channel: *mut rdma_event_channel) -> Result<*mut rdma_cm_event, Errno> {
     // SAFETY: the caller's promise.
     let inner = unsafe { EventChannelObject::from_pointer(channel) }.channel();
-    loop {
-        let mut owner = null_mut();
-        let event = inner.next(|event| {
-            owner = IdentifierObject::pointer_of(event.owner());
-            // SAFETY: its end waits for this, and whoever owns events has an object.
-            unsafe { IdentifierObject::from_pointer(owner) }.claim();
-        })?;
-        // SAFETY: the owner was claimed.
-        if let Some(event) = unsafe { follow(event, owner) } {
-            return Ok(event);
-        }
-        // SAFETY: as above.
-        unsafe { IdentifierObject::from_pointer(owner) }.acknowledge();
-    }
+    let mut owner = null_mut();
+    let event = inner.next(|event| {
+        owner = IdentifierObject::pointer_of(event.owner());
+        // SAFETY: its end waits for this, and whoever owns events has an object.
+        unsafe { IdentifierObject::from_pointer(owner) }.claim();
+    })?;
+    // SAFETY: the owner was claimed.
+    Ok(unsafe { follow(event, owner) })
 }
 
 /// Does what an event asks for, and makes the program's view of it.
 ///
 /// # Safety
 /// The owner is alive.
-unsafe fn follow(event: Event, owner: *mut rdma_cm_id) -> Option<*mut rdma_cm_event> {
+unsafe fn follow(event: Event, owner: *mut rdma_cm_id) -> *mut rdma_cm_event {
     let listener = if event.listener.is_some() { owner } else { null_mut() };
     let id = if listener.is_null() {
         owner
@@ -90,7 +84,7 @@ unsafe fn follow(event: Event, owner: *mut rdma_cm_id) -> Option<*mut rdma_cm_ev
     let object = unsafe { IdentifierObject::from_pointer(id) };
     // SAFETY: a queue pair in a living identifier is alive.
     unsafe { object.take_queue_pair() };
-    let event = event.follow()?;
+    let event = event.follow();
     object.publish_state();
     // Without a descriptor left there is no context to show.
     let published = object.publish();
@@ -115,7 +109,7 @@ unsafe fn follow(event: Event, owner: *mut rdma_cm_id) -> Option<*mut rdma_cm_ev
         Parameters::Connection(parameters) => made.say(parameters),
         Parameters::Datagram(parameters) => made.say_datagram(parameters, id),
     }
-    Some(Box::into_raw(made).cast())
+    Box::into_raw(made).cast()
 }
 
 impl EventObject {

@@ -2,23 +2,19 @@
 
 use crate::guard;
 use crate::layout::rdma_addrinfo;
-use crate::objects::{port_space, queue_pair_kind};
-use crate::socket_address;
+use crate::objects::{UNRELIABLE_DATAGRAM, port_space, queue_pair_kind};
+use crate::socket_address::{self, AF_IB};
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
 use libc::{addrinfo, sockaddr, sockaddr_storage, socklen_t};
 
 /// `RAI_*`.
-const PASSIVE: c_int = 1;
+pub(super) const PASSIVE: c_int = 1;
 const NUMERIC_HOST: c_int = 1 << 1;
 const FAMILY: c_int = 1 << 3;
-/// The address of InfiniBand ports.
-const AF_IB: c_int = 27;
 /// `RDMA_PS_TCP` and `RDMA_PS_UDP`.
 const SPACE_OF_STREAMS: c_int = 0x0106;
 const SPACE_OF_DATAGRAMS: c_int = 0x0111;
-/// `IBV_QPT_UD`.
-const UNRELIABLE_DATAGRAM: c_int = 4;
 
 /// Returns 0, or -1 with `errno`; what only names can be wrong about is `EINVAL`.
 pub(crate) unsafe extern "C" fn getaddrinfo(

@@ -2,14 +2,12 @@
 //! shared receive queues.
 
 use crate::entry::{completion, queue_pair, shared_receive};
+use crate::extended_attributes::HAS_DOMAIN;
 use crate::guard::{self, Errno};
 use crate::layout::*;
 use crate::objects::IdentifierObject;
 use core::ffi::c_int;
 use core::ptr::null_mut;
-
-/// `IBV_QP_INIT_ATTR_PD`.
-const HAS_DOMAIN: u32 = 1;
 
 pub(crate) unsafe extern "C" fn create_qp(
     id: *mut rdma_cm_id,
