@@ -58,6 +58,16 @@ static void must_be_the_end(enum rdma_cm_event_type kind)
     CHECK(is_good);
 }
 
+/* The other one is killed between the words. */
+static void survive(int descriptor, struct rdma_event_channel *channel, struct rdma_cm_id *id)
+{
+    say(descriptor);
+    wait_for_word(descriptor);
+    if (is("leaving"))
+        CHECK(!rdma_disconnect(id));
+    must_be_the_end(hear(channel));
+}
+
 static void server(int descriptor, int dies)
 {
     struct rdma_event_channel *channel = make_channel();
@@ -82,11 +92,7 @@ static void server(int descriptor, int dies)
             CHECK(expect(channel, RDMA_CM_EVENT_ESTABLISHED) == id);
         if (dies)
             sleep_until_killed(descriptor);
-        say(descriptor);
-        wait_for_word(descriptor);
-        if (is("leaving"))
-            CHECK(!rdma_disconnect(id));
-        must_be_the_end(hear(channel));
+        survive(descriptor, channel, id);
     }
     end_identifier(id);
     end_identifier(listener);
@@ -107,11 +113,7 @@ static void client(int descriptor, int dies)
         CHECK(expect(channel, RDMA_CM_EVENT_ESTABLISHED) == id);
     if (dies)
         sleep_until_killed(descriptor);
-    say(descriptor);
-    wait_for_word(descriptor);
-    if (is("leaving"))
-        CHECK(!rdma_disconnect(id));
-    must_be_the_end(hear(channel));
+    survive(descriptor, channel, id);
     end_identifier(id);
     rdma_destroy_event_channel(channel);
 }

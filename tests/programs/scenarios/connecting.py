@@ -10,7 +10,7 @@ from ask import agent_pid, ask_json
 from harness.outcome import Failure, tail
 from pair import end
 from . import Scenario
-from .packets import capture_words, roce
+from .packets import captured, roce
 
 CLIENTS = 8
 
@@ -73,30 +73,14 @@ REQUEST = {
 def on_the_wire(bench):
     """Each message of a connection once, with fields as Linux fills them."""
     topology = bench.topology
-    for space in topology.namespaces:
-        space.call("ethtool", "-K", "veth0", "gso", "off", "gro", "off")
-    path = os.path.join(bench.folder, "connection.pcap")
-    log = os.path.join(bench.folder, "tcpdump.log")
-    with open(log, "w") as file:
-        dump = subprocess.Popen(["ip", "netns", "exec", topology.client.name]
-                                + capture_words(path, False),
-                                stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-    try:
-        deadline = time.monotonic() + 30
-        while "listening on" not in open(log).read():
-            if dump.poll() is not None or time.monotonic() > deadline:
-                raise Failure("tcpdump did not start: " + open(log).read())
-            time.sleep(0.05)
+    deadline = time.monotonic() + 30
+    with captured(bench, offload=False) as path:
         server = bench.start(topology.server, ["rping", "-s", "-C", "2", "-V"], "server")
         bench.serving(topology.server, server, deadline)
         client = bench.start(topology.client, ["rping", "-c", "-a", topology.server_v4, "-C", "2",
                                                "-V"], "client")
         bench.finish(client, deadline)
         bench.finish(server, deadline)
-        time.sleep(0.5)
-    finally:
-        dump.terminate()
-        dump.wait()
     listed = shark(path, ["-Y", "infiniband.mad"])
     for message in MESSAGES:
         if listed.count("CM: " + message) != 1:

@@ -1,4 +1,5 @@
 """What is on the wire, seen by tools that share no code with us, and what must not get in."""
+import contextlib
 import os
 import re
 import socket
@@ -30,8 +31,9 @@ def capture_words(path, offload):
     return [sys.executable, os.path.join(WIRE, "capture.py"), "veth0", path, str(frame)]
 
 
-def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536")):
-    """Runs a program and its peer under tcpdump; the path of the capture."""
+@contextlib.contextmanager
+def captured(bench, offload):
+    """What runs meanwhile runs under tcpdump; gives the path of the capture."""
     topology = bench.topology
     for space in topology.namespaces:
         words = [word for name in ("tso", "gso", "gro", "tx-udp-segmentation")
@@ -49,7 +51,7 @@ def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536"))
             if dump.poll() is not None or time.monotonic() > deadline:
                 raise Failure("tcpdump did not start: " + open(log).read())
             time.sleep(0.05)
-        bench.pair(list(command), name=" ".join(command).replace(" ", "_") + "-")
+        yield path
         # The last packets are in the kernel's ring until tcpdump has read them.
         time.sleep(0.5)
     finally:
@@ -58,6 +60,12 @@ def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536"))
     dropped = re.search(r"^(\d+) packets dropped by kernel", open(log).read(), re.M)
     if not dropped or int(dropped.group(1)):
         raise Failure("the capture is not whole: " + open(log).read())
+
+
+def capture(bench, offload, command=("ib_write_bw", "-n", "100", "-s", "65536")):
+    """Runs a program and its peer under tcpdump; the path of the capture."""
+    with captured(bench, offload) as path:
+        bench.pair(list(command), name=" ".join(command).replace(" ", "_") + "-")
     return path
 
 
