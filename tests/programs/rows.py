@@ -80,9 +80,8 @@ def is_reliable(row):
     """Whether a row is about reliable connections between two programs."""
     name, words = row.server[0], row.server
     transport = words[words.index("-c") + 1] if "-c" in words[:-1] else "RC"
-    kinds = ("ib_", "ibv_rc_", "ibv_srq_")
-    # Connections by address are not played on a lossy network yet.
-    return (not (row.alone or row.bare or row.status or row.connected) and name.startswith(kinds)
+    kinds = ("ib_", "ibv_rc_", "ibv_srq_", "rping", "ucmatose", "rdma_", "cmtime")
+    return (not (row.alone or row.bare or row.status) and name.startswith(kinds)
             and transport not in ("UC", "UD"))
 
 

@@ -24,7 +24,7 @@ pub struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// A queue of `capacity` completions. `number` names it in the events of its channel and
+    /// A queue of at least `capacity` completions. `number` names it in the events of its channel and
     /// among asynchronous events.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl CompletionQueue {
         self.handle.capacity()
     }
 
-    /// Changes how many completions fit.
+    /// Changes how many completions fit at least.
     ///
     /// # Errors
     /// `Invalid` for a capacity out of range or below the number of those that wait, `Forked`.
